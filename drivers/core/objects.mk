@@ -1,0 +1,1 @@
+mpa2-core-objs :=

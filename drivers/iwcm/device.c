@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Standing in siw's iw_cm path: on every siw device the provider ops are
+ * replaced by the wrappers below, which keep siw's own and route to them
+ * whatever is not ours.
+ *
+ * Every wrapper runs inside an SRCU read section.  Unloading restores the ops,
+ * then waits: for tasks that have loaded a pointer but not yet entered
+ * (synchronize_rcu_tasks()), for those inside (synchronize_srcu()), and for
+ * those on their way out (synchronize_rcu_tasks() again).
+ *
+ * Clients are removed in LIFO order: on device removal rdma_cm may still own
+ * ids that it will destroy through the ops, so then the ops stay, and a module
+ * reference is held until siw's dealloc_driver has run.
+ */
+#include <linux/module.h>
+#include <linux/rculist.h>
+#include <linux/rcupdate.h>
+#include <linux/slab.h>
+
+#include "mpa2.h"
+
+DEFINE_STATIC_SRCU(mpa2_srcu);
+
+static DEFINE_MUTEX(devices_lock);	/* writers of mpa2_devices */
+static LIST_HEAD(mpa2_devices);
+static bool unloading;
+
+static void device_free(struct rcu_head *rcu)
+{
+	struct mpa2_device *dev = container_of(rcu, struct mpa2_device, rcu);
+
+	xa_destroy(&dev->pending_qps);
+	kfree(dev);
+}
+
+static void device_release(struct kref *ref)
+{
+	struct mpa2_device *dev = container_of(ref, struct mpa2_device, ref);
+
+	WARN_ON(!list_empty(&dev->endpoints));
+	call_srcu(&mpa2_srcu, &dev->rcu, device_free);
+}
+
+struct mpa2_device *mpa2_device_get(struct mpa2_device *dev)
+{
+	kref_get(&dev->ref);
+	return dev;
+}
+
+void mpa2_device_put(struct mpa2_device *dev)
+{
+	kref_put(&dev->ref, device_release);
+}
+
+int mpa2_srcu_enter(void)
+{
+	return srcu_read_lock(&mpa2_srcu);
+}
+
+void mpa2_srcu_leave(int idx)
+{
+	srcu_read_unlock(&mpa2_srcu, idx);
+}
+
+/* Inside an SRCU read section. */
+static struct mpa2_device *device_of(struct ib_device *ibdev)
+{
+	struct mpa2_device *dev;
+
+	list_for_each_entry_srcu(dev, &mpa2_devices, node,
+				 srcu_read_lock_held(&mpa2_srcu))
+		if (dev->ibdev == ibdev)
+			return dev;
+	WARN_ONCE(1, "iw_mpa2: op called for an unknown device\n");
+	return NULL;
+}
+
+/*
+ * New work of ours needs the module to stay: false sends it to stock siw,
+ * which is right only while unloading.
+ */
+static bool may_begin(void)
+{
+	return try_module_get(THIS_MODULE);
+}
+
+static int wrap_iw_connect(struct iw_cm_id *id, struct iw_cm_conn_param *param)
+{
+	int idx = mpa2_srcu_enter(), ret = -ENODEV;
+	struct mpa2_device *dev = device_of(id->device);
+
+	if (!dev || READ_ONCE(dev->going)) {
+		ret = -ENODEV;
+	} else if (!may_begin()) {
+		ret = dev->saved.iw_connect(id, param);
+	} else {
+		ret = mpa2_endpoint_connect(dev, id, param);
+		if (ret)
+			module_put(THIS_MODULE);
+	}
+	mpa2_srcu_leave(idx);
+	return ret;
+}
+
+static int wrap_iw_create_listen(struct iw_cm_id *id, int backlog)
+{
+	int idx = mpa2_srcu_enter(), ret;
+	struct mpa2_device *dev = device_of(id->device);
+
+	if (!dev || READ_ONCE(dev->going)) {
+		ret = -ENODEV;
+	} else if (!may_begin()) {
+		ret = dev->saved.iw_create_listen(id, backlog);
+	} else {
+		ret = mpa2_listener_create(dev, id, backlog);
+		if (ret)
+			module_put(THIS_MODULE);
+	}
+	mpa2_srcu_leave(idx);
+	return ret;
+}
+
+static int wrap_iw_destroy_listen(struct iw_cm_id *id)
+{
+	int idx = mpa2_srcu_enter(), ret = 0;
+	struct mpa2_device *dev = device_of(id->device);
+
+	if (mpa2_owned_is(id->provider_data))
+		ret = mpa2_listener_destroy(id);
+	else if (dev)
+		ret = dev->saved.iw_destroy_listen(id);
+	mpa2_srcu_leave(idx);
+	return ret;
+}
+
+static int wrap_iw_accept(struct iw_cm_id *id, struct iw_cm_conn_param *param)
+{
+	int idx = mpa2_srcu_enter(), ret = -ENODEV;
+	struct mpa2_device *dev = device_of(id->device);
+
+	if (dev && mpa2_owned_is(id->provider_data))
+		ret = mpa2_endpoint_accept(dev, id, param);
+	else if (dev)
+		ret = dev->saved.iw_accept(id, param);
+	mpa2_srcu_leave(idx);
+	return ret;
+}
+
+static int wrap_iw_reject(struct iw_cm_id *id, const void *pd, u8 pd_len)
+{
+	int idx = mpa2_srcu_enter(), ret = -ENODEV;
+	struct mpa2_device *dev = device_of(id->device);
+
+	if (mpa2_owned_is(id->provider_data))
+		ret = mpa2_endpoint_reject(id, pd, pd_len);
+	else if (dev)
+		ret = dev->saved.iw_reject(id, pd, pd_len);
+	mpa2_srcu_leave(idx);
+	return ret;
+}
+
+static int wrap_modify_qp(struct ib_qp *qp, struct ib_qp_attr *attr, int mask,
+			  struct ib_udata *udata)
+{
+	int idx = mpa2_srcu_enter(), ret = -ENODEV;
+	struct mpa2_device *dev = device_of(qp->device);
+
+	if (dev) {
+		if ((mask & IB_QP_STATE) && attr->qp_state > IB_QPS_RTS)
+			mpa2_endpoint_abort_qp(dev, qp);
+		ret = dev->saved.modify_qp(qp, attr, mask, udata);
+	}
+	mpa2_srcu_leave(idx);
+	return ret;
+}
+
+static int wrap_destroy_qp(struct ib_qp *qp, struct ib_udata *udata)
+{
+	int idx = mpa2_srcu_enter(), ret = -ENODEV;
+	struct mpa2_device *dev = device_of(qp->device);
+
+	if (dev) {
+		mpa2_endpoint_abort_qp(dev, qp);
+		ret = dev->saved.destroy_qp(qp, udata);
+	}
+	mpa2_srcu_leave(idx);
+	return ret;
+}
+
+static void forget_device(struct mpa2_device *dev)
+{
+	mutex_lock(&devices_lock);
+	list_del_rcu(&dev->node);
+	mutex_unlock(&devices_lock);
+	mpa2_device_put(dev);
+}
+
+/* The last op of a device: it has no ids and no QPs any more. */
+static void wrap_dealloc_driver(struct ib_device *ibdev)
+{
+	int idx = mpa2_srcu_enter();
+	struct mpa2_device *dev = device_of(ibdev);
+	bool pinned = false;
+
+	if (dev) {
+		dev->saved.dealloc_driver(ibdev);
+		pinned = dev->pins_module;
+		forget_device(dev);
+	}
+	mpa2_srcu_leave(idx);
+	if (pinned)
+		module_put(THIS_MODULE);
+}
+
+/* What we stand in for, in the order of patching: beginnings last. */
+#define MPA2_FOR_EACH_OP(do_it)                     \
+	do {                                        \
+		do_it(dealloc_driver);              \
+		do_it(destroy_qp);                  \
+		do_it(modify_qp);                   \
+		do_it(iw_destroy_listen);           \
+		do_it(iw_reject);                   \
+		do_it(iw_accept);                   \
+		do_it(iw_create_listen);            \
+		do_it(iw_connect);                  \
+	} while (0)
+
+#define MPA2_FOR_EACH_OP_REVERSE(do_it)             \
+	do {                                        \
+		do_it(iw_connect);                  \
+		do_it(iw_create_listen);            \
+		do_it(iw_accept);                   \
+		do_it(iw_reject);                   \
+		do_it(iw_destroy_listen);           \
+		do_it(modify_qp);                   \
+		do_it(destroy_qp);                  \
+		do_it(dealloc_driver);              \
+	} while (0)
+
+static void patch_ops(struct mpa2_device *dev)
+{
+	struct ib_device_ops *ops = &dev->ibdev->ops;
+
+#define PATCH(op) smp_store_release(&ops->op, wrap_##op)
+	MPA2_FOR_EACH_OP(PATCH);
+#undef PATCH
+}
+
+static void restore_ops(struct mpa2_device *dev)
+{
+	struct ib_device_ops *ops = &dev->ibdev->ops;
+
+#define RESTORE(op)                                           \
+	do {                                                  \
+		if (READ_ONCE(ops->op) == wrap_##op)          \
+			WRITE_ONCE(ops->op, dev->saved.op);   \
+		else                                          \
+			pr_warn("%s: " #op " was replaced behind us, left as it is\n", \
+				dev_name(&dev->ibdev->dev));  \
+	} while (0)
+	MPA2_FOR_EACH_OP_REVERSE(RESTORE);
+#undef RESTORE
+}
+
+static struct ib_client mpa2_client;
+
+static int mpa2_client_add(struct ib_device *ibdev)
+{
+	struct mpa2_device *dev;
+	unsigned int stock;
+
+	if (ibdev->ops.driver_id != RDMA_DRIVER_SIW)
+		return -EOPNOTSUPP;
+	dev = kzalloc(sizeof(*dev), GFP_KERNEL);
+	if (!dev)
+		return -ENOMEM;
+	kref_init(&dev->ref);
+	dev->ibdev = ibdev;
+	dev->saved = ibdev->ops;
+	spin_lock_init(&dev->lock);
+	INIT_LIST_HEAD(&dev->endpoints);
+	xa_init(&dev->pending_qps);
+
+	mutex_lock(&devices_lock);
+	list_add_rcu(&dev->node, &mpa2_devices);
+	mutex_unlock(&devices_lock);
+	ib_set_client_data(ibdev, &mpa2_client, dev);
+	patch_ops(dev);
+
+	stock = mpa2_siw_stock_listeners(ibdev);
+	if (stock)
+		pr_notice("%s: %u listeners were there before this module and stay with stock siw until their service is restarted\n",
+			  dev_name(&ibdev->dev), stock);
+	return 0;
+}
+
+/*
+ * Device removal, or unloading.  Which of the two decides whether the ops may
+ * be restored: on removal ids of rdma_cm are still to be destroyed.
+ */
+static void mpa2_client_remove(struct ib_device *ibdev, void *client_data)
+{
+	struct mpa2_device *dev = client_data;
+	bool pinned;
+
+	spin_lock(&dev->lock);
+	dev->going = true;
+	spin_unlock(&dev->lock);
+
+	pinned = !READ_ONCE(unloading) && try_module_get(THIS_MODULE);
+	if (pinned) {
+		dev->pins_module = true;
+		mpa2_endpoint_abort_all(dev);
+		return;
+	}
+	/* Unloading: no endpoint, listener or closed fence is left. */
+	restore_ops(dev);
+	forget_device(dev);
+}
+
+static struct ib_client mpa2_client = {
+	.name = "iw_mpa2",
+	.add = mpa2_client_add,
+	.remove = mpa2_client_remove,
+};
+
+int mpa2_devices_start(void)
+{
+	return ib_register_client(&mpa2_client);
+}
+
+/* Context: module exit; returns when no task can be inside this module. */
+void mpa2_devices_stop(void)
+{
+	WRITE_ONCE(unloading, true);
+	ib_unregister_client(&mpa2_client);
+	synchronize_rcu_tasks();
+	synchronize_srcu(&mpa2_srcu);
+	synchronize_rcu_tasks();
+	srcu_barrier(&mpa2_srcu);
+}

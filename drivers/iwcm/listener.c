@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Listeners: one TCP socket each, accepted from by a work item.
+ *
+ * A Request that is complete becomes a CONNECT_REQUEST event.  iw_cm may drop
+ * that event silently (the listener is being destroyed, no memory), so our own
+ * cm_handler stands before rdma_cm's to see whether it was delivered: what was
+ * not is closed with the listener, what was belongs to the ULP, which answers.
+ */
+#include <linux/module.h>
+#include <linux/slab.h>
+#include <net/ipv6.h>
+
+#include "mpa2.h"
+
+static void listener_release(struct kref *ref)
+{
+	struct mpa2_listener *listener =
+		container_of(ref, struct mpa2_listener, ref);
+
+	mpa2_device_put(listener->dev);
+	kfree(listener);
+}
+
+void mpa2_listener_get(struct mpa2_listener *listener)
+{
+	kref_get(&listener->ref);
+}
+
+void mpa2_listener_put(struct mpa2_listener *listener)
+{
+	kref_put(&listener->ref, listener_release);
+}
+
+static void get_listener(void *listener)
+{
+	mpa2_listener_get(listener);
+}
+
+static void queue_accept(struct mpa2_listener *listener)
+{
+	mpa2_listener_get(listener);
+	if (!queue_work(mpa2_wq, &listener->work))
+		mpa2_listener_put(listener);
+}
+
+/*
+ * On the listening socket: a child is ready.  A child inherits the callback
+ * but not the pointer, until its endpoint has its own.
+ */
+static void listener_data_ready(struct sock *sk)
+{
+	struct mpa2_listener *listener;
+
+	read_lock_bh(&sk->sk_callback_lock);
+	listener = mpa2_tcp_user_data(sk);
+	if (listener && sk->sk_state == TCP_LISTEN)
+		queue_accept(listener);
+	read_unlock_bh(&sk->sk_callback_lock);
+}
+
+static void listener_quiet(struct sock *sk)
+{
+}
+
+static const struct mpa2_sock_ops listener_ops = {
+	.state_change = listener_quiet,
+	.data_ready = listener_data_ready,
+	.write_space = listener_quiet,
+	.error_report = listener_quiet,
+};
+
+/* Room for one more Request; the rest waits in the TCP backlog. */
+static bool take_room(struct mpa2_listener *listener)
+{
+	bool room;
+
+	spin_lock(&listener->lock);
+	room = !listener->closing &&
+	       listener->nr_requests < listener->backlog;
+	if (room)
+		listener->nr_requests++;
+	spin_unlock(&listener->lock);
+	return room;
+}
+
+/* An endpoint has left the list of requests, or never came to be. */
+void mpa2_listener_request_done(struct mpa2_listener *listener)
+{
+	bool more;
+
+	spin_lock(&listener->lock);
+	listener->nr_requests--;
+	more = !listener->closing;
+	spin_unlock(&listener->lock);
+	if (more)
+		queue_accept(listener);
+}
+
+static bool accept_one(struct mpa2_listener *listener)
+{
+	struct socket *sock;
+
+	if (!take_room(listener))
+		return false;
+	if (mpa2_tcp_accept(listener->sock, &sock)) {
+		spin_lock(&listener->lock);
+		listener->nr_requests--;
+		spin_unlock(&listener->lock);
+		return false;
+	}
+	if (!mpa2_endpoint_passive(listener, sock)) {
+		mpa2_tcp_restore(sock, &listener->original);
+		mpa2_tcp_reset(sock);
+		mpa2_listener_request_done(listener);
+	}
+	return true;
+}
+
+static void listener_work(struct work_struct *work)
+{
+	struct mpa2_listener *listener =
+		container_of(work, struct mpa2_listener, work);
+
+	while (accept_one(listener))
+		cond_resched();
+	mpa2_listener_put(listener);
+}
+
+/* Instead of rdma_cm's handler on the listening id; see the top. */
+static int listener_cm_handler(struct iw_cm_id *child,
+			       struct iw_cm_event *event)
+{
+	return mpa2_endpoint_deliver(child, event);
+}
+
+static int wildcard_ifindex(struct mpa2_listener *listener,
+			    struct net_device *netdev)
+{
+	const struct sockaddr_storage *addr = &listener->cm_id->local_addr;
+
+	if (addr->ss_family == AF_INET)
+		return ((const struct sockaddr_in *)addr)->sin_addr.s_addr ==
+				       htonl(INADDR_ANY) ?
+			       netdev->ifindex :
+			       0;
+	return ipv6_addr_any(&((const struct sockaddr_in6 *)addr)->sin6_addr) ?
+		       netdev->ifindex :
+		       0;
+}
+
+static int listener_open(struct mpa2_listener *listener)
+{
+	struct iw_cm_id *id = listener->cm_id;
+	struct net_device *netdev = mpa2_siw_netdev(id->device);
+	int ret;
+
+	if (!netdev)
+		return -ENODEV;
+	ret = mpa2_tcp_socket(dev_net(netdev), &id->local_addr, id->afonly,
+			      id->tos, id->tos_set, &listener->sock);
+	if (ret)
+		goto put_netdev;
+	mpa2_siw_set_lock_class(listener->sock);
+	mpa2_tcp_keep_to(listener->sock, wildcard_ifindex(listener, netdev));
+	ret = mpa2_tcp_bind(listener->sock, &id->local_addr);
+	if (ret)
+		goto release;
+	mpa2_tcp_install(listener->sock, &listener_ops, listener,
+			 &listener->original);
+	ret = mpa2_tcp_listen(listener->sock, listener->backlog);
+	if (!ret)
+		goto put_netdev;
+	mpa2_tcp_restore(listener->sock, &listener->original);
+release:
+	sock_release(listener->sock);
+put_netdev:
+	dev_put(netdev);
+	return ret;
+}
+
+/**
+ * mpa2_listener_create() - iw_create_listen
+ * @dev: the device
+ * @id: the listening id; gets our handle as provider_data
+ * @backlog: Requests that may wait for their delivery, at least 1
+ *
+ * Context: may sleep.  The caller's module reference goes to the listener.
+ * Return: 0 or -errno.
+ */
+int mpa2_listener_create(struct mpa2_device *dev, struct iw_cm_id *id,
+			 int backlog)
+{
+	struct mpa2_listener *listener;
+	int ret;
+
+	listener = kzalloc(sizeof(*listener), GFP_KERNEL);
+	if (!listener)
+		return -ENOMEM;
+	kref_init(&listener->ref);
+	listener->dev = mpa2_device_get(dev);
+	listener->cm_id = id;
+	listener->cm_handler = id->cm_handler;
+	listener->backlog = max(backlog, 1);
+	INIT_WORK(&listener->work, listener_work);
+	spin_lock_init(&listener->lock);
+	INIT_LIST_HEAD(&listener->requests);
+	mpa2_settings_get(&listener->settings);
+
+	listener->handle = mpa2_owned_add(listener);
+	if (!listener->handle) {
+		ret = -ENOMEM;
+		goto put;
+	}
+	id->add_ref(id);
+	id->cm_handler = listener_cm_handler;
+	ret = listener_open(listener);
+	if (ret)
+		goto del;
+	id->provider_data = listener->handle;
+	atomic_inc(&dev->nr_listeners);
+	queue_accept(listener);
+	return 0;
+
+del:
+	id->cm_handler = listener->cm_handler;
+	id->rem_ref(id);
+	mpa2_owned_del(listener->handle);
+put:
+	mpa2_listener_put(listener);
+	return ret;
+}
+
+/* Close what was not delivered; nobody else will. */
+static void sweep_requests(struct mpa2_listener *listener)
+{
+	struct mpa2_endpoint *ep;
+
+	for (;;) {
+		spin_lock(&listener->lock);
+		ep = list_first_entry_or_null(&listener->requests,
+					      struct mpa2_endpoint,
+					      request_node);
+		if (ep) {
+			list_del_init(&ep->request_node);
+			mpa2_endpoint_get(ep);
+		}
+		spin_unlock(&listener->lock);
+		if (!ep)
+			return;
+		mpa2_endpoint_abort(ep);
+		mpa2_endpoint_put(ep);
+	}
+}
+
+/**
+ * mpa2_listener_destroy() - iw_destroy_listen
+ * @id: an id whose provider_data is a handle of ours
+ *
+ * Context: may sleep.  No CONNECT_REQUEST is raised once this returns.
+ * Return: 0.
+ */
+int mpa2_listener_destroy(struct iw_cm_id *id)
+{
+	struct mpa2_listener *listener =
+		mpa2_owned_find(id->provider_data, get_listener);
+
+	if (!listener)
+		return 0;
+	id->provider_data = NULL;
+	mpa2_owned_del(listener->handle);
+
+	spin_lock(&listener->lock);
+	listener->closing = true;
+	spin_unlock(&listener->lock);
+	mpa2_tcp_restore(listener->sock, &listener->original);
+	if (cancel_work_sync(&listener->work))
+		mpa2_listener_put(listener);
+	sweep_requests(listener);
+	sock_release(listener->sock);
+
+	id->rem_ref(id);
+	atomic_dec(&listener->dev->nr_listeners);
+	mpa2_listener_put(listener);	/* ours of the lookup */
+	mpa2_listener_put(listener);	/* the first one */
+	module_put(THIS_MODULE);
+	return 0;
+}

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The TCP sockets of connection set-up: made in the namespace of the device,
+ * never blocking, read by exact lengths so that no octet behind a startup
+ * frame is taken from the stream.
+ */
+#include <linux/inet.h>
+#include <linux/ip.h>
+#include <net/ipv6.h>
+#include <net/tcp.h>
+
+#include "../compat/compat.h"
+#include "tcp.h"
+
+static int address_size(const struct sockaddr_storage *addr)
+{
+	return addr->ss_family == AF_INET ? sizeof(struct sockaddr_in) :
+					    sizeof(struct sockaddr_in6);
+}
+
+/* What both kinds of connection socket need; safe on a live socket. */
+void mpa2_tcp_prepare(struct socket *sock)
+{
+	/* One send, one segment: some peers do not reassemble a frame. */
+	tcp_sock_set_nodelay(sock->sk);
+}
+
+/**
+ * mpa2_tcp_socket() - make a TCP socket
+ * @net: the namespace it lives in and pins
+ * @local: for its address family
+ * @v6only: the id's afonly
+ * @tos: type of service, used if @tos_set
+ * @tos_set: whether the ULP has set one
+ * @sock: the result
+ *
+ * Context: may sleep.
+ * Return: 0 or -errno.
+ */
+int mpa2_tcp_socket(struct net *net, const struct sockaddr_storage *local,
+		    bool v6only, u8 tos, bool tos_set, struct socket **sock)
+{
+	struct socket *s;
+	int ret;
+
+	if (local->ss_family != AF_INET && local->ss_family != AF_INET6)
+		return -EAFNOSUPPORT;
+	/* kern = 0: a kernel socket would not hold its namespace. */
+	ret = __sock_create(net, local->ss_family, SOCK_STREAM, IPPROTO_TCP, &s,
+			    0);
+	if (ret)
+		return ret;
+	sock_set_reuseaddr(s->sk);
+	mpa2_tcp_prepare(s);
+	if (local->ss_family == AF_INET6 && v6only) {
+		ret = ip6_sock_set_v6only(s->sk);
+		if (ret) {
+			sock_release(s);
+			return ret;
+		}
+	}
+	if (tos_set && local->ss_family == AF_INET)
+		ip_sock_set_tos(s->sk, tos);
+	*sock = s;
+	return 0;
+}
+
+int mpa2_tcp_bind(struct socket *sock, const struct sockaddr_storage *local)
+{
+	return compat_kernel_bind(sock, local, address_size(local));
+}
+
+/**
+ * mpa2_tcp_connect() - start or ask after a connection, without waiting
+ * @sock: a bound socket
+ * @remote: the responder
+ *
+ * Return: 0 when it is up, -EINPROGRESS, or why it failed.
+ */
+int mpa2_tcp_connect(struct socket *sock, const struct sockaddr_storage *remote)
+{
+	int ret = compat_kernel_connect(sock, remote, address_size(remote),
+					O_NONBLOCK);
+
+	return ret == -EALREADY ? -EINPROGRESS : ret;
+}
+
+/**
+ * mpa2_tcp_keep_to() - keep a wildcard listener to its device
+ * @sock: a socket that is not bound yet
+ * @ifindex: the interface, 0 for any
+ */
+void mpa2_tcp_keep_to(struct socket *sock, int ifindex)
+{
+	if (ifindex)
+		sock->sk->sk_bound_dev_if = ifindex;
+}
+
+int mpa2_tcp_listen(struct socket *sock, int backlog)
+{
+	return kernel_listen(sock, backlog);
+}
+
+int mpa2_tcp_accept(struct socket *listener, struct socket **sock)
+{
+	return kernel_accept(listener, sock, O_NONBLOCK);
+}
+
+/* Both ends of a connection; an end that is not known stays all zero. */
+void mpa2_tcp_addresses(struct socket *sock, struct sockaddr_storage *local,
+			struct sockaddr_storage *remote)
+{
+	memset(local, 0, sizeof(*local));
+	memset(remote, 0, sizeof(*remote));
+	kernel_getsockname(sock, (struct sockaddr *)local);
+	kernel_getpeername(sock, (struct sockaddr *)remote);
+}
+
+/**
+ * mpa2_tcp_install() - put callbacks on a socket
+ * @sock: the socket
+ * @ops: the callbacks
+ * @user_data: what they find in sk_user_data, never copied to a child socket
+ * @saved: where the originals go, or NULL
+ *
+ * Context: may sleep; no callback of the old ones runs once this returns, but
+ * for its way out.
+ */
+void mpa2_tcp_install(struct socket *sock, const struct mpa2_sock_ops *ops,
+		      void *user_data, struct mpa2_sock_ops *saved)
+{
+	struct sock *sk = sock->sk;
+
+	write_lock_bh(&sk->sk_callback_lock);
+	if (saved) {
+		saved->state_change = sk->sk_state_change;
+		saved->data_ready = sk->sk_data_ready;
+		saved->write_space = sk->sk_write_space;
+		saved->error_report = sk->sk_error_report;
+	}
+	sk->sk_user_data = user_data;
+	if (user_data)
+		sk->sk_user_data = (void *)((uintptr_t)user_data |
+					    SK_USER_DATA_NOCOPY);
+	sk->sk_state_change = ops->state_change;
+	sk->sk_data_ready = ops->data_ready;
+	sk->sk_write_space = ops->write_space;
+	sk->sk_error_report = ops->error_report;
+	write_unlock_bh(&sk->sk_callback_lock);
+}
+
+void mpa2_tcp_restore(struct socket *sock, const struct mpa2_sock_ops *saved)
+{
+	mpa2_tcp_install(sock, saved, NULL, NULL);
+}
+
+enum mpa2_tcp_state mpa2_tcp_state(struct socket *sock)
+{
+	switch (READ_ONCE(sock->sk->sk_state)) {
+	case TCP_SYN_SENT:
+	case TCP_SYN_RECV:
+		return MPA2_TCP_CONNECTING;
+	case TCP_ESTABLISHED:
+	case TCP_FIN_WAIT1:
+	case TCP_FIN_WAIT2:
+		return MPA2_TCP_UP;
+	case TCP_CLOSE_WAIT:
+	case TCP_CLOSING:
+	case TCP_LAST_ACK:
+	case TCP_TIME_WAIT:
+		return MPA2_TCP_HALF_CLOSED;
+	default:
+		return MPA2_TCP_DOWN;
+	}
+}
+
+/* Take the pending error, as getsockopt(SO_ERROR) would; negative or 0. */
+int mpa2_tcp_error(struct socket *sock)
+{
+	return sock_error(sock->sk);
+}
+
+/**
+ * mpa2_tcp_send() - send octets in one piece
+ *
+ * A startup frame or one FPDU always fits an idle socket; if it does not, the
+ * connection is not worth having.
+ *
+ * Context: may sleep for memory, not for the peer.
+ * Return: 0 or -errno.
+ */
+int mpa2_tcp_send(struct socket *sock, const void *octets, size_t len)
+{
+	struct msghdr msg = { .msg_flags = MSG_DONTWAIT | MSG_NOSIGNAL };
+	struct kvec vec = { .iov_base = (void *)octets, .iov_len = len };
+	int ret = kernel_sendmsg(sock, &msg, &vec, 1, len);
+
+	if (ret < 0)
+		return ret;
+	return ret == len ? 0 : -ENOBUFS;
+}
+
+static int receive(struct socket *sock, void *octets, size_t len, int flags)
+{
+	struct msghdr msg = { .msg_flags = MSG_DONTWAIT | flags };
+	struct kvec vec = { .iov_base = octets, .iov_len = len };
+
+	return kernel_recvmsg(sock, &msg, &vec, 1, len, msg.msg_flags);
+}
+
+/* Octets taken, 0 at the peer's FIN, -EAGAIN when there are none, or -errno. */
+int mpa2_tcp_receive(struct socket *sock, void *octets, size_t len)
+{
+	return receive(sock, octets, len, 0);
+}
+
+/* The same, but the octets stay in the stream. */
+int mpa2_tcp_peek(struct socket *sock, void *octets, size_t len)
+{
+	return receive(sock, octets, len, MSG_PEEK);
+}
+
+/* Octets that can be read in order right now. */
+u32 mpa2_tcp_queued(struct socket *sock)
+{
+	u32 octets;
+
+	lock_sock(sock->sk);
+	octets = tcp_inq(sock->sk);
+	release_sock(sock->sk);
+	return octets;
+}
+
+/*
+ * Make TCP keep room for that many octets before anybody reads, and wake us
+ * only then; 1 puts the usual behaviour back.
+ */
+void mpa2_tcp_want(struct socket *sock, u32 octets)
+{
+	lock_sock(sock->sk);
+	tcp_set_rcvlowat(sock->sk, octets);
+	release_sock(sock->sk);
+}
+
+/* Throw away what is queued: 0 at the peer's FIN, -EAGAIN, or -errno. */
+int mpa2_tcp_discard(struct socket *sock)
+{
+	u8 bin[128];
+	int ret;
+
+	do {
+		ret = receive(sock, bin, sizeof(bin), 0);
+	} while (ret > 0);
+	return ret;
+}
+
+void mpa2_tcp_shutdown(struct socket *sock)
+{
+	kernel_sock_shutdown(sock, SHUT_WR);
+}
+
+/* Close by FIN: octets left unread would turn it into an RST. */
+void mpa2_tcp_close(struct socket *sock)
+{
+	mpa2_tcp_shutdown(sock);
+	mpa2_tcp_discard(sock);
+	sock_release(sock);
+}
+
+void mpa2_tcp_reset(struct socket *sock)
+{
+	sock_no_linger(sock->sk);
+	sock_release(sock);
+}
