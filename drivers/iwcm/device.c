@@ -63,17 +63,26 @@ void mpa2_srcu_leave(int idx)
 	srcu_read_unlock(&mpa2_srcu, idx);
 }
 
-/* Inside an SRCU read section. */
-static struct mpa2_device *device_of(struct ib_device *ibdev)
+/* Inside an SRCU read section, or under devices_lock. */
+static struct mpa2_device *find_device(struct ib_device *ibdev)
 {
 	struct mpa2_device *dev;
 
 	list_for_each_entry_srcu(dev, &mpa2_devices, node,
-				 srcu_read_lock_held(&mpa2_srcu))
+				 srcu_read_lock_held(&mpa2_srcu) ||
+				 lockdep_is_held(&devices_lock))
 		if (dev->ibdev == ibdev)
 			return dev;
-	WARN_ONCE(1, "iw_mpa2: op called for an unknown device\n");
 	return NULL;
+}
+
+/* The same for an op, which cannot come for a device that is not ours. */
+static struct mpa2_device *device_of(struct ib_device *ibdev)
+{
+	struct mpa2_device *dev = find_device(ibdev);
+
+	WARN_ONCE(!dev, "iw_mpa2: op called for an unknown device\n");
+	return dev;
 }
 
 /*
@@ -265,6 +274,41 @@ static void restore_ops(struct mpa2_device *dev)
 
 static struct ib_client mpa2_client;
 
+static struct mpa2_device *device_alloc(struct ib_device *ibdev)
+{
+	struct mpa2_device *dev = kzalloc(sizeof(*dev), GFP_KERNEL);
+
+	if (!dev)
+		return NULL;
+	kref_init(&dev->ref);
+	dev->ibdev = ibdev;
+	dev->saved = ibdev->ops;
+	spin_lock_init(&dev->lock);
+	INIT_LIST_HEAD(&dev->endpoints);
+	xa_init(&dev->pending_qps);
+	return dev;
+}
+
+static void set_going(struct mpa2_device *dev, bool going)
+{
+	spin_lock(&dev->lock);
+	WRITE_ONCE(dev->going, going);
+	spin_unlock(&dev->lock);
+}
+
+/*
+ * A device comes back that was only removed for a while, as when it moves to
+ * another network namespace: its ops are still ours.
+ */
+static void device_revive(struct mpa2_device *dev)
+{
+	set_going(dev, false);
+	if (dev->pins_module) {
+		dev->pins_module = false;
+		module_put(THIS_MODULE);
+	}
+}
+
 static int mpa2_client_add(struct ib_device *ibdev)
 {
 	struct mpa2_device *dev;
@@ -272,19 +316,21 @@ static int mpa2_client_add(struct ib_device *ibdev)
 
 	if (ibdev->ops.driver_id != RDMA_DRIVER_SIW)
 		return -EOPNOTSUPP;
-	dev = kzalloc(sizeof(*dev), GFP_KERNEL);
-	if (!dev)
-		return -ENOMEM;
-	kref_init(&dev->ref);
-	dev->ibdev = ibdev;
-	dev->saved = ibdev->ops;
-	spin_lock_init(&dev->lock);
-	INIT_LIST_HEAD(&dev->endpoints);
-	xa_init(&dev->pending_qps);
 
 	mutex_lock(&devices_lock);
-	list_add_rcu(&dev->node, &mpa2_devices);
+	dev = find_device(ibdev);
+	if (dev) {
+		device_revive(dev);
+		mutex_unlock(&devices_lock);
+		ib_set_client_data(ibdev, &mpa2_client, dev);
+		return 0;
+	}
+	dev = device_alloc(ibdev);
+	if (dev)
+		list_add_rcu(&dev->node, &mpa2_devices);
 	mutex_unlock(&devices_lock);
+	if (!dev)
+		return -ENOMEM;
 	ib_set_client_data(ibdev, &mpa2_client, dev);
 	patch_ops(dev);
 
@@ -302,21 +348,18 @@ static int mpa2_client_add(struct ib_device *ibdev)
 static void mpa2_client_remove(struct ib_device *ibdev, void *client_data)
 {
 	struct mpa2_device *dev = client_data;
-	bool pinned;
 
-	spin_lock(&dev->lock);
-	dev->going = true;
-	spin_unlock(&dev->lock);
-
-	pinned = !READ_ONCE(unloading) && try_module_get(THIS_MODULE);
-	if (pinned) {
+	set_going(dev, true);
+	if (!READ_ONCE(unloading) && try_module_get(THIS_MODULE)) {
 		dev->pins_module = true;
 		mpa2_endpoint_abort_all(dev);
 		return;
 	}
-	/* Unloading: no endpoint, listener or closed fence is left. */
+	/*
+	 * Unloading: no endpoint, listener or closed fence is left.  The device
+	 * stays known until nobody can be inside a wrapper.
+	 */
 	restore_ops(dev);
-	forget_device(dev);
 }
 
 static struct ib_client mpa2_client = {
@@ -330,13 +373,22 @@ int mpa2_devices_start(void)
 	return ib_register_client(&mpa2_client);
 }
 
-/* Context: module exit; returns when no task can be inside this module. */
+/* Context: module exit; returns when no task is inside a wrapper. */
 void mpa2_devices_stop(void)
 {
+	struct mpa2_device *dev, *next;
+
 	WRITE_ONCE(unloading, true);
 	ib_unregister_client(&mpa2_client);
 	synchronize_rcu_tasks();
 	synchronize_srcu(&mpa2_srcu);
 	synchronize_rcu_tasks();
+	list_for_each_entry_safe(dev, next, &mpa2_devices, node)
+		forget_device(dev);
+}
+
+/* Context: module exit, after the last endpoint has gone. */
+void mpa2_devices_finish(void)
+{
 	srcu_barrier(&mpa2_srcu);
 }

@@ -1100,10 +1100,12 @@ int mpa2_endpoint_connect(struct mpa2_device *dev, struct iw_cm_id *id,
 struct mpa2_endpoint *mpa2_endpoint_passive(struct mpa2_listener *listener,
 					    struct socket *sock)
 {
+	struct mpa2_settings settings;
 	struct mpa2_endpoint *ep;
 	bool closing;
 
-	ep = endpoint_alloc(listener->dev, MPA2_RESPONDER, &listener->settings);
+	mpa2_settings_get(&settings);
+	ep = endpoint_alloc(listener->dev, MPA2_RESPONDER, &settings);
 	if (!ep)
 		return NULL;
 	mpa2_endpoint_get(ep);
@@ -1112,7 +1114,6 @@ struct mpa2_endpoint *mpa2_endpoint_passive(struct mpa2_listener *listener,
 	mutex_lock(&ep->lock);
 	ep->cm_handler = listener->cm_handler;
 	ep->original = listener->original;
-	mpa2_settings_get(&ep->settings);
 	mpa2_tcp_addresses(sock, &ep->local, &ep->remote);
 	ep->handle = mpa2_owned_add(ep);
 

@@ -205,7 +205,6 @@ int mpa2_listener_create(struct mpa2_device *dev, struct iw_cm_id *id,
 	INIT_WORK(&listener->work, listener_work);
 	spin_lock_init(&listener->lock);
 	INIT_LIST_HEAD(&listener->requests);
-	mpa2_settings_get(&listener->settings);
 
 	listener->handle = mpa2_owned_add(listener);
 	if (!listener->handle) {

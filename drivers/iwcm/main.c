@@ -33,6 +33,7 @@ static void __exit mpa2_exit(void)
 {
 	mpa2_devices_stop();
 	destroy_workqueue(mpa2_wq);
+	mpa2_devices_finish();
 	mpa2_owned_stop();
 	mpa2_siw_release();
 }

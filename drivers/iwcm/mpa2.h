@@ -76,6 +76,7 @@ static inline u16 mpa2_device_cap_ord(const struct mpa2_device *dev)
 
 int mpa2_devices_start(void);
 void mpa2_devices_stop(void);
+void mpa2_devices_finish(void);
 
 /* ---- ownership (owned.c): provider_data of ours is an odd handle ---- */
 
@@ -96,7 +97,6 @@ struct mpa2_listener {
 	void *handle;
 	struct socket *sock;
 	struct mpa2_sock_ops original;
-	struct mpa2_settings settings;
 	struct work_struct work;	/* accepts */
 	unsigned int backlog;
 
