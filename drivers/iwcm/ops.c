@@ -1,0 +1,389 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The beginnings and ends of endpoints: iw_cm's ops and the verbs. */
+#include <linux/module.h>
+#include <linux/slab.h>
+
+#include "endpoint.h"
+
+static void get_endpoint(void *ep)
+{
+	mpa2_endpoint_get(ep);
+}
+
+/* Tie a QP to its one pending endpoint; takes a reference of its own. */
+static int ep_use_qp(struct mpa2_endpoint *ep, u32 qpn)
+{
+	struct mpa2_device *dev = ep->dev;
+	struct ib_qp *qp;
+	int ret;
+
+	/* iw_cm holds a reference for the length of this call. */
+	qp = dev->saved.iw_get_qp(dev->ibdev, qpn);
+	if (!qp)
+		return -EINVAL;
+	ret = mpa2_siw_check_qp(qp);
+	if (ret)
+		return ret;
+	ret = xa_insert(&dev->pending_qps, qpn, ep, GFP_KERNEL);
+	if (ret)
+		return ret == -EBUSY ? -EINVAL : ret;
+	dev->saved.iw_add_ref(qp);
+	ep->qp = qp;
+	ep->qp_num = qpn;
+	return 0;
+}
+
+static void ep_use_id(struct mpa2_endpoint *ep, struct iw_cm_id *id)
+{
+	id->add_ref(id);
+	ep->cm_id = id;
+}
+
+/**
+ * mpa2_endpoint_connect() - iw_connect
+ * @dev: the device
+ * @id: the id; a reference is taken
+ * @param: depths, private data and QP number
+ *
+ * Never waits for the network.  Context: may sleep.  On success the caller's
+ * module reference goes to the endpoint.
+ * Return: 0 and then exactly one CONNECT_REPLY, or -errno and no event.
+ */
+int mpa2_endpoint_connect(struct mpa2_device *dev, struct iw_cm_id *id,
+			  struct iw_cm_conn_param *param)
+{
+	struct mpa2_event event = {
+		.type = MPA2_EV_START,
+		.ulp_ird = param->ird,
+		.ulp_ord = param->ord,
+		.ulp_pd = param->private_data,
+		.ulp_pd_len = param->private_data_len,
+	};
+	struct mpa2_settings settings;
+	struct mpa2_endpoint *ep;
+	int ret;
+
+	if (param->private_data_len > MPA2_PD_MAX - MPA2_ENHANCED_LEN)
+		return -EINVAL;
+	if (param->ird > mpa2_device_cap_ird(dev) ||
+	    param->ord > mpa2_device_cap_ord(dev))
+		return -ENOMEM;	/* what stock siw says */
+	mpa2_settings_get(&settings);
+	ep = mpa2_endpoint_alloc(dev, MPA2_INITIATOR, &settings);
+	if (!ep)
+		return -ENOMEM;
+	ret = ep_use_qp(ep, param->qpn);
+	if (ret) {
+		mpa2_endpoint_get(ep);
+		mpa2_endpoint_discard(ep);
+		return ret;
+	}
+	ep_use_id(ep, id);
+	ep->local = id->local_addr;	/* siw uses no port mapper on its side */
+	ep->remote = id->m_remote_addr;
+
+	mpa2_endpoint_get(ep);
+	__module_get(THIS_MODULE);	/* mpa2_ep_finish() drops one */
+	mutex_lock(&ep->lock);
+	ep->in_op = true;
+	mpa2_ep_feed(ep, event);
+	ep->in_op = false;
+	ret = ep->op_error;
+	if (ret && !ep->done) {
+		mpa2_ep_close(ep);
+		mpa2_ep_finish(ep);
+	}
+	mutex_unlock(&ep->lock);
+	mpa2_endpoint_put(ep);
+	if (!ret)
+		module_put(THIS_MODULE);
+	return ret;
+}
+
+/**
+ * mpa2_endpoint_passive() - an endpoint for a connection that was accepted
+ * @listener: where it came in; its room for one request is taken
+ * @sock: the connection; the endpoint's on success
+ *
+ * Context: the listener's work item.
+ * Return: the endpoint, without a reference, or NULL.
+ */
+struct mpa2_endpoint *mpa2_endpoint_passive(struct mpa2_listener *listener,
+					    struct socket *sock)
+{
+	struct mpa2_settings settings;
+	struct mpa2_endpoint *ep;
+	bool closing;
+
+	mpa2_settings_get(&settings);
+	ep = mpa2_endpoint_alloc(listener->dev, MPA2_RESPONDER, &settings);
+	if (!ep)
+		return NULL;
+	mpa2_endpoint_get(ep);
+	/* The listener holds one for itself as long as its work can run. */
+	__module_get(THIS_MODULE);
+	mutex_lock(&ep->lock);
+	ep->cm_handler = listener->cm_handler;
+	ep->original = listener->original;
+	mpa2_tcp_addresses(sock, &ep->local, &ep->remote);
+	ep->handle = mpa2_owned_add(ep);
+
+	spin_lock(&listener->lock);
+	closing = listener->closing;
+	if (!closing && ep->handle) {
+		list_add_tail(&ep->request_node, &listener->requests);
+		mpa2_listener_get(listener);
+		ep->listener = listener;
+	}
+	spin_unlock(&listener->lock);
+	if (!ep->listener) {
+		ep->closed = true;
+		mpa2_ep_finish(ep);
+		mutex_unlock(&ep->lock);
+		mpa2_endpoint_put(ep);
+		return NULL;
+	}
+	ep->sock = sock;
+	mpa2_tcp_prepare(sock);
+	mpa2_tcp_install(sock, &mpa2_pending_ops, ep, NULL);
+	mpa2_ep_feed_type(ep, MPA2_EV_CONNECTED);
+	/* What came before our callbacks has to be seen, too. */
+	mpa2_ep_wake(ep, MPA2_EP_SOCKET);
+	mutex_unlock(&ep->lock);
+	mpa2_endpoint_put(ep);
+	return ep;
+}
+
+/**
+ * mpa2_endpoint_deliver() - iw_cm delivers a CONNECT_REQUEST
+ * @child: the new id
+ * @event: the event, whose provider_data is our handle
+ *
+ * Context: iw_cm's work queue.
+ * Return: what rdma_cm's handler says; -ECONNRESET when the request is gone,
+ * which makes iw_cm reject and destroy the child.
+ */
+int mpa2_endpoint_deliver(struct iw_cm_id *child, struct iw_cm_event *event)
+{
+	int idx = mpa2_srcu_enter(), ret = -ECONNRESET;
+	iw_cm_handler handler = NULL;
+	struct mpa2_endpoint *ep;
+
+	ep = mpa2_owned_find(event->provider_data, get_endpoint);
+	if (ep) {
+		mutex_lock(&ep->lock);
+		if (ep->raised && !ep->answered) {
+			ep->delivered = true;
+			mpa2_ep_stop_timer(ep);
+			mpa2_ep_leave_listener(ep);
+			handler = ep->cm_handler;
+		}
+		mutex_unlock(&ep->lock);
+		mpa2_endpoint_put(ep);
+	}
+	if (handler) {
+		child->cm_handler = handler;
+		ret = handler(child, event);
+	}
+	mpa2_srcu_leave(idx);
+	return ret;
+}
+
+/* The ULP answers: from here the child id is done with our handle. */
+static bool ep_take_answer(struct mpa2_endpoint *ep)
+{
+	if (ep->answered)
+		return false;
+	ep->answered = true;
+	mpa2_ep_stop_timer(ep);
+	mpa2_ep_leave_listener(ep);
+	if (ep->closed) {
+		mpa2_ep_finish(ep);
+		return false;
+	}
+	return true;
+}
+
+/* A second answer to one request: silently the end, or iw_cm would BUG(). */
+static int ep_second_accept(struct mpa2_endpoint *ep)
+{
+	if (ep->done)
+		return -ECONNRESET;
+	/* ESTABLISHED is on its way: an error now would make it illegal. */
+	if (ep->told)
+		return 0;
+	ep->silent = true;
+	mpa2_ep_abort(ep);
+	return -EINVAL;
+}
+
+static int ep_accept(struct mpa2_endpoint *ep, struct iw_cm_id *id,
+		     struct iw_cm_conn_param *param)
+{
+	struct mpa2_event event = {
+		.type = MPA2_EV_ACCEPT,
+		.ulp_ird = param->ird,
+		.ulp_ord = param->ord,
+		.ulp_pd = param->private_data,
+		.ulp_pd_len = param->private_data_len,
+	};
+	u32 room = MPA2_PD_MAX - (mpa2_ep_info(ep).enhanced ? MPA2_ENHANCED_LEN : 0);
+	struct mpa2_info info;
+	int ret = 0;
+
+	mpa2_ep_watch_for_end(ep);
+	if (param->private_data_len > room ||
+	    param->ird > mpa2_device_cap_ird(ep->dev) ||
+	    param->ord > mpa2_device_cap_ord(ep->dev))
+		ret = -EINVAL;
+	if (!ret)
+		ret = ep_use_qp(ep, param->qpn);
+	if (ret) {
+		/* iw_cm sends no reject for us: the request ends here. */
+		mpa2_ep_feed_type(ep, MPA2_EV_ABORT);
+		return ret;
+	}
+	ep_use_id(ep, id);
+	ep->in_op = true;
+	ep->op_error = -ECONNREFUSED;	/* unless the machine accepts */
+	ep->replied_at = jiffies;
+	mpa2_endpoint_get(ep);
+	mpa2_ep_feed(ep, event);
+	ep->in_op = false;
+	info = mpa2_ep_info(ep);
+	if (ep->up || ep->told) {
+		ret = 0;
+		param->ird = info.local_ird;
+		param->ord = info.local_ord;
+		if (!ep->closed)
+			mpa2_ep_wake(ep, MPA2_EP_SOCKET);
+	} else {
+		ret = ep->op_error;
+		mpa2_ep_drop_ids(ep);
+	}
+	mpa2_endpoint_put(ep);
+	return ret;
+}
+
+/**
+ * mpa2_endpoint_accept() - iw_accept
+ * @dev: the device
+ * @id: the child id; a reference is taken
+ * @param: depths, private data, QP number; depths are set to the negotiated
+ *
+ * Context: may sleep; waits for no event of iw_cm and not for the network.
+ * Return: 0 and then exactly one ESTABLISHED, or -errno and no event.
+ */
+int mpa2_endpoint_accept(struct mpa2_device *dev, struct iw_cm_id *id,
+			 struct iw_cm_conn_param *param)
+{
+	struct mpa2_endpoint *ep =
+		mpa2_owned_find(id->provider_data, get_endpoint);
+	int ret = -ECONNRESET;
+
+	if (!ep)
+		return ret;
+	mutex_lock(&ep->lock);
+	if (ep->answered)
+		ret = ep_second_accept(ep);
+	else if (ep_take_answer(ep))
+		ret = ep_accept(ep, id, param);
+	mutex_unlock(&ep->lock);
+	mpa2_endpoint_put(ep);
+	return ret;
+}
+
+/**
+ * mpa2_endpoint_reject() - iw_reject
+ * @id: the child id
+ * @pd: the ULP's private data
+ * @pd_len: its octets
+ *
+ * May come after an accept that succeeded; then it is silently the end.
+ *
+ * Context: may sleep.  No event follows.
+ * Return: 0, or -ECONNRESET if there was nothing left to reject.
+ */
+int mpa2_endpoint_reject(struct iw_cm_id *id, const void *pd, u8 pd_len)
+{
+	struct mpa2_endpoint *ep =
+		mpa2_owned_find(id->provider_data, get_endpoint);
+	struct mpa2_event event = {
+		.type = MPA2_EV_REJECT,
+		.ulp_pd = pd,
+		.ulp_pd_len = pd_len,
+	};
+	int ret = -ECONNRESET;
+
+	if (!ep)
+		return ret;
+	mutex_lock(&ep->lock);
+	if (ep->answered) {
+		if (!ep->done) {
+			ep->silent = true;
+			mpa2_ep_abort(ep);
+		}
+	} else if (ep_take_answer(ep)) {
+		mpa2_ep_feed(ep, event);
+		ret = 0;
+	}
+	mutex_unlock(&ep->lock);
+	mpa2_endpoint_put(ep);
+	return ret;
+}
+
+static struct mpa2_endpoint *find_by_qp(struct mpa2_device *dev,
+					struct ib_qp *qp)
+{
+	struct mpa2_endpoint *ep;
+
+	xa_lock(&dev->pending_qps);
+	ep = xa_load(&dev->pending_qps, qp->qp_num);
+	if (ep)
+		mpa2_endpoint_get(ep);
+	xa_unlock(&dev->pending_qps);
+	return ep;
+}
+
+/**
+ * mpa2_endpoint_abort_qp() - a QP is destroyed or moved to ERROR
+ * @dev: its device
+ * @qp: the QP
+ *
+ * Ends its handshake at once: siw would wait for our QP reference.  Behind a
+ * closed fence siw tears the connection down itself and tells us.
+ *
+ * Context: may sleep.
+ */
+void mpa2_endpoint_abort_qp(struct mpa2_device *dev, struct ib_qp *qp)
+{
+	struct mpa2_endpoint *ep = find_by_qp(dev, qp);
+
+	if (!ep)
+		return;
+	mutex_lock(&ep->lock);
+	if (!ep->closed && !ep->up && ep->qp == qp)
+		mpa2_ep_abort(ep);
+	mutex_unlock(&ep->lock);
+	mpa2_endpoint_put(ep);
+}
+
+/* The listener goes: waits until the endpoint cannot raise a request. */
+void mpa2_endpoint_abort(struct mpa2_endpoint *ep)
+{
+	mutex_lock(&ep->lock);
+	if (!ep->done)
+		mpa2_ep_abort(ep);
+	mutex_unlock(&ep->lock);
+}
+
+/* The device goes: every pending endpoint gets its one final event. */
+void mpa2_endpoint_abort_all(struct mpa2_device *dev)
+{
+	struct mpa2_endpoint *ep;
+
+	spin_lock(&dev->lock);
+	list_for_each_entry(ep, &dev->endpoints, node)
+		mpa2_ep_wake(ep, MPA2_EP_ABORT);
+	spin_unlock(&dev->lock);
+}
