@@ -250,7 +250,7 @@ static void ep_act(struct mpa2_endpoint *ep, const struct mpa2_action *act)
 		break;
 	case MPA2_ACT_ARM_TIMER:
 		mpa2_ep_arm(ep, MPA2_EP_CORE_TIMER,
-		       ep->settings.timeout_ms[act->arg]);
+			    ep->settings.timeout_ms[act->arg]);
 		break;
 	case MPA2_ACT_STOP_TIMER:
 		mpa2_ep_stop_timer(ep);

@@ -66,12 +66,13 @@ static void ep_timer(struct timer_list *timer)
 }
 
 void mpa2_ep_arm(struct mpa2_endpoint *ep, enum mpa2_ep_timer kind,
-		   unsigned int timeout_ms)
+		 unsigned int timeout_ms)
 {
 	ep->timer_kind = kind;
 	ep->deadline = jiffies + msecs_to_jiffies(timeout_ms);
-	if (!mod_timer(&ep->timer, ep->deadline))
-		mpa2_endpoint_get(ep);
+	mpa2_endpoint_get(ep);
+	if (mod_timer(&ep->timer, ep->deadline))
+		mpa2_endpoint_put(ep);
 }
 
 void mpa2_ep_stop_timer(struct mpa2_endpoint *ep)
@@ -255,7 +256,7 @@ static void ep_work(struct work_struct *work)
 }
 
 struct mpa2_endpoint *mpa2_endpoint_alloc(struct mpa2_device *dev,
-					    enum mpa2_role role,
+					  enum mpa2_role role,
 					    const struct mpa2_settings *settings)
 {
 	struct mpa2_endpoint *ep = kzalloc(sizeof(*ep), GFP_KERNEL);

@@ -58,7 +58,7 @@ void mpa2_ep_raise_reply(struct mpa2_endpoint *ep, int status)
 }
 
 struct iw_cm_event mpa2_ep_established_event(struct mpa2_endpoint *ep,
-					    int status)
+					     int status)
 {
 	struct mpa2_info info = mpa2_ep_info(ep);
 	struct iw_cm_event event = {

@@ -43,7 +43,7 @@ static void fence_event(struct sock *sk)
 		owner = mpa2_siw_fence_owner(sk->sk_user_data);
 	if (owner)
 		mpa2_ep_wake(container_of(owner, struct mpa2_endpoint, fence_owner),
-			MPA2_EP_SOCKET);
+			     MPA2_EP_SOCKET);
 	read_unlock_bh(&sk->sk_callback_lock);
 }
 
