@@ -157,11 +157,19 @@ size_t mpa2_terminate_build(uint8_t layer, uint8_t etype, uint8_t code,
 			    bool crc, bool markers, uint8_t *out,
 			    size_t out_size);
 
+size_t mpa2_terminate_build_with_header(uint8_t layer, uint8_t etype,
+					uint8_t code, const uint8_t *header,
+					size_t header_len,
+					uint16_t segment_length, bool crc,
+					bool markers, uint8_t *out,
+					size_t out_size);
+
 /* What the first FPDU of a stream turned out to be. */
 enum mpa2_fpdu_kind {
 	MPA2_FPDU_RTR = 0,	/* one of the three RTR messages */
 	MPA2_FPDU_MESSAGE,	/* any other valid RDMAP message */
 	MPA2_FPDU_TERMINATE,
+	MPA2_FPDU_EMPTY,	/* bare FPDU of length 0 (AMB-01) */
 };
 
 struct mpa2_fpdu {
@@ -171,7 +179,7 @@ struct mpa2_fpdu {
 	uint8_t term_layer;	/* kind TERMINATE: what it reports; */
 	uint8_t term_etype;	/* on MPA2_ERROR with cause BAD_HEADER: */
 	uint8_t term_code;	/* the Terminate to answer with */
-	uint8_t term_with_headers; /* M=D=1 with the offending DDP header */
+	uint8_t term_header_len; /* 0, or octets of the DDP header to send back */
 	uint16_t ulpdu_length;
 	uint32_t sink_stag;	/* Read Request */
 	uint64_t sink_to;
