@@ -300,16 +300,16 @@ void OnFpdu(Conn &conn, const mpa2_event &event, Actions &actions)
 			     MPA2_FAIL_PROTOCOL, actions);
 		return;
 	}
-	actions.Add(MPA2_ACT_STOP_TIMER);
-	if (status == MPA2_ERROR) {
-		TakeBadHeader(conn, event, fpdu, actions);
-		return;
-	}
 	conn.first_fpdu = fpdu.kind;
 	conn.first_fpdu_seen = 1;
-	if (fpdu.kind == MPA2_FPDU_TERMINATE)
+	if (fpdu.kind == MPA2_FPDU_TERMINATE) {
 		CloseAndFail(conn, MPA2_CAUSE_PEER_TERMINATE, MPA2_FAIL_RESET,
 			     actions);
+		return;
+	}
+	actions.Add(MPA2_ACT_STOP_TIMER);
+	if (status == MPA2_ERROR)
+		TakeBadHeader(conn, event, fpdu, actions);
 	else if (fpdu.kind == MPA2_FPDU_EMPTY)
 		TakeEmpty(conn, event, fpdu, size, actions);
 	else
