@@ -7,14 +7,14 @@
 IW_TOP=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 IW_CACHE=${IW_MPA2_CACHE:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/iw_mpa2}
 IW_JOBS=${IW_JOBS:-$(nproc)}
-IW_FLAVOURS="6.1-debian 6.1-debug"
+export IW_FLAVOURS="6.1-debian 6.1-debug"
 # Progress counts from the start of the outermost script.
 export IW_T0=${IW_T0:-$(date +%s)}
 export IW_TOP IW_CACHE
 export LC_ALL=C.UTF-8
 
 # The Debian interpreter, also where another python3 comes first in PATH.
-IW_PYTHON=/usr/bin/python3
+export IW_PYTHON=/usr/bin/python3
 
 elapsed() {
     local s=$(($(date +%s) - IW_T0))

@@ -33,9 +33,16 @@ debian_release() {
         sed -n 's/.*linux-headers-\([^ ,]*\).*/\1/p'
 }
 
+# source_package RELEASE: the source package of a kernel release, 6.1.0-57-amd64.
+source_package() {
+    printf 'linux-source-%s' "$(printf '%s' "$1" | cut -d. -f1,2)"
+}
+
+# source_dir [PACKAGE]
 source_dir() {
-    printf '%s/src/%s-%s' "$IW_CACHE" "$IW_SOURCE_PACKAGE" \
-        "$(package_version "$IW_SOURCE_PACKAGE")"
+    local package=${1:-$IW_SOURCE_PACKAGE}
+
+    printf '%s/src/%s-%s' "$IW_CACHE" "$package" "$(package_version "$package")"
 }
 
 compiler_id() {
@@ -57,27 +64,44 @@ kernel_dir() {
     esac
 }
 
-# kernel_build FLAVOUR: what `make -C` takes to build a module.
+# kernel_build TARGET: what `make -C` takes to build a module. A target is a
+# flavour or the release of a kernel whose headers are installed.
 kernel_build() {
     case $1 in
     6.1-debian) printf '/lib/modules/%s/build' "$(debian_release)" ;;
     6.1-debug) printf '%s/build' "$(kernel_dir "$1")" ;;
+    *) printf '/lib/modules/%s/build' "$1" ;;
     esac
 }
 
-# kernel_release FLAVOUR: what uname -r says in it.
+# kernel_release TARGET: what uname -r says in it.
 kernel_release() {
     case $1 in
     6.1-debian) debian_release ;;
     6.1-debug) cat "$(kernel_dir "$1")/build/include/config/kernel.release" ;;
+    *) printf '%s' "$1" ;;
     esac
 }
 
+# need_kernel TARGET: have all that a module for it is built with.
+need_kernel() {
+    if is_flavour "$1"; then
+        "$IW_TOP/scripts/build-kernel" "$1" >/dev/null
+        return
+    fi
+    need_packages make gcc g++ libc6-dev binutils pahole kmod
+    [ -e "$(kernel_build "$1")/Makefile" ] || need_packages "linux-headers-$1"
+    [ -e "$(kernel_build "$1")/Makefile" ] ||
+        die "no headers for kernel $1" "install its linux-headers package, or name another with KVER="
+}
+
 unpack_source() {
+    local package=$1 dir=$2
+
     # Left out: what no build here reads, which is most of the files.
-    rm -rf "$1/linux"
-    mkdir -p "$1/linux"
-    tar -C "$1/linux" --strip-components=1 -xf "/usr/src/$IW_SOURCE_PACKAGE.tar.xz" \
+    rm -rf "$dir/linux"
+    mkdir -p "$dir/linux"
+    tar -C "$dir/linux" --strip-components=1 -xf "/usr/src/$package.tar.xz" \
         --exclude='*/drivers/gpu/drm/*/*.[ch]' \
         --exclude='*/drivers/net/ethernet/*.[ch]' \
         --exclude='*/drivers/net/wireless/*.[ch]' \
@@ -90,8 +114,11 @@ unpack_source() {
         --exclude='*.dts' --exclude='*.dtsi'
 }
 
+# need_source [PACKAGE]: have Debian's kernel source unpacked in the cache.
 need_source() {
-    need_packages "$IW_SOURCE_PACKAGE" xz-utils
-    cached "$(source_dir)" quietly "unpacking $IW_SOURCE_PACKAGE" \
-        "$IW_CACHE/log/unpack-source.log" unpack_source
+    local package=${1:-$IW_SOURCE_PACKAGE}
+
+    need_packages "$package" xz-utils
+    cached "$(source_dir "$package")" quietly "unpacking $package" \
+        "$IW_CACHE/log/unpack-$package.log" unpack_source "$package"
 }
