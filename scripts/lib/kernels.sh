@@ -74,6 +74,15 @@ kernel_build() {
     esac
 }
 
+# kernel_image FLAVOUR: what is booted. Debian's is unpacked, which spares the
+# guest the work; with KASAN the entry that takes an ELF file crashes.
+kernel_image() {
+    case $1 in
+    6.1-debian) printf '%s/vmlinux' "$(kernel_dir "$1")" ;;
+    6.1-debug) printf '%s/build/arch/x86/boot/bzImage' "$(kernel_dir "$1")" ;;
+    esac
+}
+
 # kernel_release TARGET: what uname -r says in it.
 kernel_release() {
     case $1 in
