@@ -78,30 +78,49 @@ void LingerForPeer(Actions &actions)
 	actions.Add(MPA2_ACT_ARM_TIMER, MPA2_TIMER_CLOSE);
 }
 
-void SendTerminate(Conn &conn, uint8_t code, bool markers, mpa2_cause cause,
-		   mpa2_failure failure, Actions &actions)
+void SendAndFail(Conn &conn, mpa2_cause cause, mpa2_failure failure,
+		 Actions &actions)
 {
 	NoteCause(conn, cause);
-	conn.terminate = code;
 	conn.failure = static_cast<uint8_t>(failure);
-	conn.tx_len = static_cast<uint16_t>(mpa2_terminate_build(
-		MPA2_TERM_LAYER_MPA, 0, code, conn.crc, markers, conn.tx,
-		sizeof(conn.tx)));
+	conn.failing = 1;
 	conn.state = State::kTerminated;
 	actions.Send(conn);
 }
 
+void SendTerminate(Conn &conn, uint8_t code, bool markers, mpa2_cause cause,
+		   mpa2_failure failure, Actions &actions)
+{
+	conn.terminate = code;
+	conn.tx_len = static_cast<uint16_t>(mpa2_terminate_build(
+		MPA2_TERM_LAYER_MPA, 0, code, conn.crc, markers, conn.tx,
+		sizeof(conn.tx)));
+	SendAndFail(conn, cause, failure, actions);
+}
+
+namespace
+{
+
+void ReportFailure(Conn &conn, Actions &actions)
+{
+	if (conn.failing)
+		actions.Fail(static_cast<mpa2_failure>(conn.failure));
+	conn.failing = 0;
+}
+
+} // namespace
+
 void OnTerminateSent(Conn &conn, const mpa2_event &, Actions &actions)
 {
 	LingerForPeer(actions);
-	actions.Fail(static_cast<mpa2_failure>(conn.failure));
+	ReportFailure(conn, actions);
 }
 
-void OnTerminateFailed(Conn &conn, const mpa2_event &, Actions &actions)
+/* It could not be sent, or nobody waits any more. */
+void OnTerminateOver(Conn &conn, const mpa2_event &, Actions &actions)
 {
-	conn.state = State::kClosed;
-	actions.Add(MPA2_ACT_CLOSE);
-	actions.Fail(static_cast<mpa2_failure>(conn.failure));
+	CloseSilently(conn, MPA2_CAUSE_NONE, actions);
+	ReportFailure(conn, actions);
 }
 
 void OnRejectSent(Conn &, const mpa2_event &, Actions &actions)

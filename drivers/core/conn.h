@@ -51,7 +51,8 @@ struct Conn {
 	uint8_t peer_gone; /* responder: the end came while the ULP decides */
 	uint8_t retried;
 	uint8_t told;	  /* responder: ESTABLISHED was reported */
-	uint8_t failure;  /* reported once the Terminate is out */
+	uint8_t failure;  /* reported once the Terminate is out, */
+	uint8_t failing;  /* if it was not reported yet */
 	uint8_t terminate;
 	uint8_t cause;
 	uint8_t first_fpdu;
@@ -82,7 +83,7 @@ class Actions
 
 	void Add(mpa2_action_type type, uint32_t arg = 0)
 	{
-		Put({ type, arg, nullptr, 0 });
+		Put({ static_cast<uint8_t>(type), arg, nullptr, 0 });
 	}
 
 	void Send(const Conn &conn)
@@ -138,16 +139,20 @@ void CloseAndFail(Conn &conn, mpa2_cause cause, mpa2_failure failure,
 /* The same without a word to the ULP. */
 void CloseSilently(Conn &conn, mpa2_cause cause, Actions &actions);
 
+/* A Terminate is in tx: send it, and report the failure once it is out. */
+void SendAndFail(Conn &conn, mpa2_cause cause, mpa2_failure failure,
+		 Actions &actions);
+
 /* After the last message of ours: FIN, and T_fin for the peer's. */
 void LingerForPeer(Actions &actions);
 
-/* A Terminate of layer 2, type 0 has been built: send it, fail when it is out. */
+/* A Terminate of layer 2, type 0. */
 void SendTerminate(Conn &conn, uint8_t code, bool markers, mpa2_cause cause,
 		   mpa2_failure failure, Actions &actions);
 
 /* Handlers of both tables. */
 void OnTerminateSent(Conn &conn, const mpa2_event &event, Actions &actions);
-void OnTerminateFailed(Conn &conn, const mpa2_event &event, Actions &actions);
+void OnTerminateOver(Conn &conn, const mpa2_event &event, Actions &actions);
 void OnRejectSent(Conn &conn, const mpa2_event &event, Actions &actions);
 void OnLingerOver(Conn &conn, const mpa2_event &event, Actions &actions);
 

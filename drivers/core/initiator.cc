@@ -293,11 +293,11 @@ constexpr Transition kTable[] = {
 	{ State::kRejected, MPA2_EV_ABORT, OnLingerOver },
 
 	{ State::kTerminated, MPA2_EV_SENT, OnTerminateSent },
-	{ State::kTerminated, MPA2_EV_SEND_FAILED, OnTerminateFailed },
-	{ State::kTerminated, MPA2_EV_EOF, OnLingerOver },
-	{ State::kTerminated, MPA2_EV_RESET, OnLingerOver },
-	{ State::kTerminated, MPA2_EV_TIMER, OnLingerOver },
-	{ State::kTerminated, MPA2_EV_ABORT, OnLingerOver },
+	{ State::kTerminated, MPA2_EV_SEND_FAILED, OnTerminateOver },
+	{ State::kTerminated, MPA2_EV_EOF, OnTerminateOver },
+	{ State::kTerminated, MPA2_EV_RESET, OnTerminateOver },
+	{ State::kTerminated, MPA2_EV_TIMER, OnTerminateOver },
+	{ State::kTerminated, MPA2_EV_ABORT, OnTerminateOver },
 };
 
 } // namespace

@@ -242,14 +242,11 @@ uint8_t KindToTake(const Conn &conn, const mpa2_fpdu &fpdu)
 void TakeBadHeader(Conn &conn, const mpa2_event &event, const mpa2_fpdu &fpdu,
 		   Actions &actions)
 {
-	NoteCause(conn, MPA2_CAUSE_BAD_HEADER);
-	conn.failure = MPA2_FAIL_PROTOCOL;
 	conn.tx_len = static_cast<uint16_t>(mpa2_terminate_build_with_header(
 		fpdu.term_layer, fpdu.term_etype, fpdu.term_code,
 		event.octets + MPA2_FPDU_LEN_OCTETS, fpdu.term_header_len,
 		fpdu.ulpdu_length, conn.crc, false, conn.tx, sizeof(conn.tx)));
-	conn.state = State::kTerminated;
-	actions.Send(conn);
+	SendAndFail(conn, MPA2_CAUSE_BAD_HEADER, MPA2_FAIL_PROTOCOL, actions);
 }
 
 /* A bare FPDU counts as a Send RTR only where we have flagged B (AMB-01). */
@@ -376,11 +373,11 @@ constexpr Transition kTable[] = {
 	{ State::kRejected, MPA2_EV_ABORT, OnLingerOver },
 
 	{ State::kTerminated, MPA2_EV_SENT, OnTerminateSent },
-	{ State::kTerminated, MPA2_EV_SEND_FAILED, OnTerminateFailed },
-	{ State::kTerminated, MPA2_EV_EOF, OnLingerOver },
-	{ State::kTerminated, MPA2_EV_RESET, OnLingerOver },
-	{ State::kTerminated, MPA2_EV_TIMER, OnLingerOver },
-	{ State::kTerminated, MPA2_EV_ABORT, OnLingerOver },
+	{ State::kTerminated, MPA2_EV_SEND_FAILED, OnTerminateOver },
+	{ State::kTerminated, MPA2_EV_EOF, OnTerminateOver },
+	{ State::kTerminated, MPA2_EV_RESET, OnTerminateOver },
+	{ State::kTerminated, MPA2_EV_TIMER, OnTerminateOver },
+	{ State::kTerminated, MPA2_EV_ABORT, OnTerminateOver },
 };
 
 } // namespace

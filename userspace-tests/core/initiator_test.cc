@@ -427,7 +427,7 @@ TEST_F(Initiator, FailedSendsEndIt)
 		  machine.Feed(MPA2_EV_SEND_FAILED));
 	Asked(DefaultPolicy());
 	machine.Stream(Reply("1002000400040004"));
-	EXPECT_EQ((Names{ "CLOSE", "FAILED(2)" }),
+	EXPECT_EQ((Names{ "STOP_TIMER", "CLOSE", "FAILED(2)" }),
 		  machine.Feed(MPA2_EV_SEND_FAILED));
 }
 
