@@ -61,6 +61,8 @@ def kernel_command_line(flavour, interactive):
     ]
     if flavour.endswith("-debian"):
         words.append("apparmor=0")
+    else:
+        words.append("kunit.enable=1")
     if interactive:
         words.append("quiet")
     return " ".join(words)
