@@ -1,0 +1,322 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Two hosts, rdma_cm applications by remote control, and raw TCP peers.
+
+    hosta 10.77.0.1 fd77::1 siw_a ---- veth ---- siw_b 10.77.0.2 fd77::2 hostb
+
+Every wait has a bound; SCALE stretches them where the machine is slow.
+"""
+
+import ctypes
+import json
+import os
+import pathlib
+import queue
+import socket
+import subprocess
+import threading
+import time
+
+import pytest
+
+TOP = pathlib.Path(__file__).resolve().parents[2]
+TOOLS = pathlib.Path(os.environ.get("IW_TOOLS", "/usr/local/bin"))
+SCALE = float(os.environ.get("IW_SCALE", "1"))
+PARAMETERS = pathlib.Path("/sys/module/iw_mpa2/parameters")
+CLONE_NEWNET = 0x40000000
+_LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+def seconds(value):
+    """A bound for something that takes `value` seconds on a fast machine."""
+    return value * SCALE
+
+
+def run(*words, timeout=30, check=True, **kwargs):
+    """Run a command to its end; its output is in the result."""
+    return subprocess.run(words, timeout=seconds(timeout), check=check, text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **kwargs)
+
+
+def wait_until(condition, what, timeout=10):
+    """Poll for what no event tells."""
+    end = time.monotonic() + seconds(timeout)
+    while not condition():
+        assert time.monotonic() < end, f"waited in vain for {what}"
+        time.sleep(0.02)
+
+
+class Host:
+    """One of the two hosts."""
+
+    def __init__(self, name, device, address, address6):
+        self.name, self.device = name, device
+        self.address, self.address6 = address, address6
+
+    def words(self, *words):
+        """A command line that runs here."""
+        return ("ip", "netns", "exec", self.name) + words
+
+    def run(self, *words, **kwargs):
+        """Run a command here."""
+        return run(*self.words(*words), **kwargs)
+
+    def popen(self, *words):
+        """Start a command here."""
+        return subprocess.Popen(self.words(*words), text=True, stdout=subprocess.PIPE,
+                                stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
+
+    def socket(self, family=socket.AF_INET):
+        """A TCP socket of this host."""
+        with open("/proc/self/ns/net", "rb") as here, \
+                open(f"/run/netns/{self.name}", "rb") as there:
+            assert not _LIBC.setns(there.fileno(), CLONE_NEWNET)
+            try:
+                return socket.socket(family, socket.SOCK_STREAM)
+            finally:
+                assert not _LIBC.setns(here.fileno(), CLONE_NEWNET)
+
+    def listens(self, port):
+        """Whether a TCP socket listens on a port."""
+        return f":{port} " in self.run("ss", "-Hltn").stdout
+
+
+class Agent:
+    """An rdma_cm application that does what it is told; see tools/agent.c."""
+
+    def __init__(self, host):
+        self.host = host
+        self.process = subprocess.Popen(
+            host.words(str(TOOLS / "mpa2-cm"), "agent"), text=True, bufsize=1,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.lines = queue.Queue()
+        self.seen = []
+        threading.Thread(target=self._read, daemon=True).start()
+        self.expect("READY")
+
+    def _read(self):
+        for line in self.process.stdout:
+            self.lines.put(json.loads(line))
+        self.lines.put(None)
+
+    def tell(self, command):
+        """Give a command without waiting for its end."""
+        self.process.stdin.write(command + "\n")
+
+    def do(self, command, errno=0):
+        """Give a command and wait for its end."""
+        self.tell(command)
+        done = self.expect("done", command=command.split()[0])
+        assert done["errno"] == errno, (command, done, self.seen[-5:])
+        return done
+
+    def expect(self, name, timeout=15, **fields):
+        """The next event of that name; any other one meanwhile is kept."""
+        for index, event in enumerate(self.seen):
+            if self._fits(event, name, fields):
+                return self.seen.pop(index)
+        end = time.monotonic() + seconds(timeout)
+        while True:
+            try:
+                event = self.lines.get(timeout=max(0.01, end - time.monotonic()))
+            except queue.Empty:
+                pytest.fail(f"no {name} {fields} at {self.host.name}; seen: {self.seen}")
+            assert event is not None, "the agent has died"
+            if self._fits(event, name, fields):
+                return event
+            self.seen.append(event)
+
+    @staticmethod
+    def _fits(event, name, fields):
+        return event["event"] == name and all(event.get(key) == value
+                                              for key, value in fields.items())
+
+    def nothing(self, name, seconds_of_silence=0.2):
+        """No such event is there, nor comes in that time."""
+        end = time.monotonic() + seconds_of_silence
+        while time.monotonic() < end:
+            try:
+                self.seen.append(self.lines.get(timeout=max(0.01, end - time.monotonic())))
+            except queue.Empty:
+                break
+        assert not [event for event in self.seen if event and event["event"] == name]
+
+    def reset(self):
+        """Destroy everything, forget everything."""
+        self.do("reset")
+        while not self.lines.empty():
+            self.lines.get()
+        self.seen.clear()
+
+    def close(self):
+        """End the application."""
+        try:
+            self.tell("quit")
+            self.process.wait(timeout=seconds(20))
+        finally:
+            self.process.kill()
+            self.process.wait()
+
+
+class Raw:
+    """A plain TCP peer that sends and checks exact octets."""
+
+    def __init__(self, sock):
+        self.sock = sock
+        self.sock.settimeout(seconds(15))
+        self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def send(self, octets):
+        """One segment, as far as TCP can be made to."""
+        self.sock.sendall(octets)
+
+    def receive(self, length):
+        """Exactly so many octets."""
+        octets = b""
+        while len(octets) < length:
+            more = self.sock.recv(length - len(octets))
+            assert more, f"closed after {octets.hex()}"
+            octets += more
+        return octets
+
+    def rest(self):
+        """All octets up to the FIN; ConnectionResetError for an RST."""
+        octets = b""
+        while True:
+            more = self.sock.recv(4096)
+            if not more:
+                return octets
+            octets += more
+
+    def ends(self):
+        """The octets before the end, be it a FIN or an RST."""
+        octets = b""
+        try:
+            while True:
+                more = self.sock.recv(4096)
+                if not more:
+                    return octets
+                octets += more
+        except ConnectionResetError:
+            return octets
+
+    def silent(self, for_seconds=0.2):
+        """Nothing arrives in that time, neither octets nor an end."""
+        self.sock.settimeout(for_seconds)
+        try:
+            with pytest.raises(TimeoutError):
+                raise AssertionError(f"came: {self.sock.recv(4096).hex()}")
+        finally:
+            self.sock.settimeout(seconds(15))
+
+    def reset(self):
+        """Close by RST."""
+        self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+        self.sock.close()
+
+    def close(self):
+        """Close by FIN."""
+        self.sock.close()
+
+
+@pytest.fixture(scope="session", name="hosts")
+def fixture_hosts():
+    """The two hosts, with iw_mpa2 on both devices."""
+    run(str(TOP / "scripts/vm-setup-hosts"), "--module", timeout=120)
+    hosta = Host("hosta", "siw_a", "10.77.0.1", "fd77::1")
+    hostb = Host("hostb", "siw_b", "10.77.0.2", "fd77::2")
+    # Fill the neighbour tables: a first resolution may lose its own event.
+    for address in (hostb.address, hostb.address6):
+        hosta.run("ping", "-c", "3", "-i", "0.2", address, timeout=30)
+    yield hosta, hostb
+    run(str(TOP / "scripts/vm-setup-hosts"), "--down", timeout=60)
+    run("rmmod", "iw_mpa2", timeout=30)
+
+
+@pytest.fixture(name="hosta")
+def fixture_hosta(hosts):
+    """The host of the initiator."""
+    return hosts[0]
+
+
+@pytest.fixture(name="hostb")
+def fixture_hostb(hosts):
+    """The host of the responder."""
+    return hosts[1]
+
+
+@pytest.fixture(scope="session", name="agents")
+def fixture_agents(hosts):
+    """One application on each host, for the whole session."""
+    agents = Agent(hosts[0]), Agent(hosts[1])
+    yield agents
+    for agent in agents:
+        agent.close()
+
+
+@pytest.fixture(name="initiator")
+def fixture_initiator(agents):
+    """The application of hosta, with nothing open."""
+    yield agents[0]
+    agents[0].reset()
+
+
+@pytest.fixture(name="responder")
+def fixture_responder(agents):
+    """The application of hostb, with nothing open."""
+    yield agents[1]
+    agents[1].reset()
+
+
+@pytest.fixture(name="set_parameter")
+def fixture_set_parameter(hosts):
+    """Set module parameters for one test."""
+    assert hosts
+    saved = {}
+
+    def change(**values):
+        for name, value in values.items():
+            path = PARAMETERS / name
+            saved.setdefault(name, path.read_text().strip())
+            path.write_text(str(value))
+
+    yield change
+    for name, value in saved.items():
+        (PARAMETERS / name).write_text(value)
+
+
+@pytest.fixture(name="dial")
+def fixture_dial(hosta, hostb):
+    """Raw initiators: dial(port) connects to hostb."""
+    opened = []
+
+    def connect(port, family=socket.AF_INET):
+        sock = hosta.socket(family)
+        address = hostb.address if family == socket.AF_INET else hostb.address6
+        sock.settimeout(seconds(15))
+        sock.connect((address, port))
+        opened.append(sock)
+        return Raw(sock)
+
+    yield connect
+    for sock in opened:
+        sock.close()
+
+
+@pytest.fixture(name="answer")
+def fixture_answer(hostb):
+    """A raw responder on hostb: answer() accepts one connection."""
+    listener = hostb.socket()
+    listener.bind((hostb.address, 0))
+    listener.listen(16)
+    listener.settimeout(seconds(15))
+    opened = []
+
+    def accept():
+        sock, _ = listener.accept()
+        opened.append(sock)
+        return Raw(sock)
+
+    accept.port = listener.getsockname()[1]
+    yield accept
+    for sock in opened + [listener]:
+        sock.close()

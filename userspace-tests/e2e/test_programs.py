@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Unmodified applications, and our own that lets the passive side send first."""
+
+import json
+import os
+
+import pytest
+
+from conftest import TOOLS, seconds, wait_until
+
+COUNT = int(os.environ.get("IW_COUNT", "200"))
+
+
+def pair(hosta, hostb, port, server, client, timeout=60):
+    """A server on hostb and a client on hosta; both must end well."""
+    serving = hostb.popen(*server)
+    try:
+        wait_until(lambda: hostb.listens(port), f"{server[0]} to listen", 30)
+        result = hosta.run(*client, timeout=timeout, check=False)
+        output, _ = serving.communicate(timeout=seconds(timeout))
+    finally:
+        serving.kill()
+        serving.communicate()
+    assert result.returncode == 0, result.stdout
+    assert serving.returncode == 0, output
+    return result.stdout
+
+
+@pytest.mark.parametrize("address", ["10.77.0.2", "fd77::2"], ids=["v4", "v6"])
+def test_rping(hosta, hostb, address):
+    output = pair(hosta, hostb, 7174, ("rping", "-s", "-a", address, "-C", "5"),
+                  ("rping", "-c", "-a", address, "-C", "5", "-v"))
+    assert output.count("ping data") == 5
+
+
+def test_ucmatose(hosta, hostb):
+    pair(hosta, hostb, 7471, ("ucmatose", "-b", "10.77.0.2", "-c", "3"),
+         ("ucmatose", "-s", "10.77.0.2", "-c", "3"))
+
+
+@pytest.mark.parametrize("tool", ["ib_send_lat", "ib_write_bw", "ib_read_bw"])
+def test_perftest_with_rdma_cm(hosta, hostb, tool):
+    options = ("-R", "-n", "20", "-s", "1024", "-F")
+    pair(hosta, hostb, 18515, (tool, "-d", hostb.device) + options,
+         (tool, "-d", hosta.device) + options + ("10.77.0.2",))
+
+
+def passive_first(hosta, hostb, count, server=(), client=(), address="10.77.0.2"):
+    """The summaries of both ends."""
+    tool = (str(TOOLS / "mpa2-cm"), "passive-first", "--count", str(count))
+    serving = hostb.popen(*tool, "--listen", address, *server)
+    try:
+        wait_until(lambda: hostb.listens(7174), "the responder", 30)
+        result = hosta.run(*tool, "--connect", address, *client, check=False,
+                           timeout=30 + count)
+        output, _ = serving.communicate(timeout=seconds(30))
+    finally:
+        serving.kill()
+        serving.communicate()
+    assert result.returncode == 0, result.stdout[-2000:]
+    assert serving.returncode == 0, output[-2000:]
+    summary = json.loads(result.stdout.splitlines()[-1])
+    assert summary["up"] == count and summary["failed"] == 0
+    return summary
+
+
+@pytest.mark.parametrize("when", ["established", "accept"])
+def test_fr01_passive_side_sends_first(hosta, hostb, when):
+    """The RTR lets the responder speak; the fence holds what came too early."""
+    passive_first(hosta, hostb, COUNT, ("--when", when))
+
+
+def test_passive_first_v6(hosta, hostb):
+    passive_first(hosta, hostb, min(COUNT, 20), address="fd77::2")
+
+
+def test_private_data_of_every_length(hosta, hostb):
+    count = 256 if COUNT >= 200 else 30
+    passive_first(hosta, hostb, count, ("--private-sweep",), ("--private-sweep",))
+
+
+@pytest.mark.parametrize("rtr", ["write", "read", "send"])
+def test_passive_first_by_each_rtr(hosta, hostb, set_parameter, rtr):
+    set_parameter(rtr=rtr)
+    passive_first(hosta, hostb, min(COUNT, 20), ("--ird", "4", "--ord", "4"),
+                  ("--ird", "4", "--ord", "0"))
+
+
+def test_passive_first_with_crc(hosta, hostb, set_parameter):
+    set_parameter(crc="Y")
+    passive_first(hosta, hostb, min(COUNT, 20))
+
+
+def test_passive_first_from_many_processes(hosta, hostb):
+    passive_first(hosta, hostb, 32, (), ("--processes", "8"))
+
+
+def test_rejects_with_private_data(hosta, hostb):
+    options = ("--reject", "--private-len", "255")
+    passive_first(hosta, hostb, min(COUNT, 20), options, options)
