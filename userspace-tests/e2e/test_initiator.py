@@ -270,9 +270,9 @@ def test_reply_timeout(initiator, answer, set_parameter):
 def test_connect_never_waits_for_the_network(initiator, hostb, set_parameter):
     """Done when 5: packets are dropped, the call returns, the event comes in time."""
     set_parameter(connect_timeout_ms=700)
-    hostb.run("nft", "add table inet drop; add chain inet drop in "
+    hostb.run("nft", "add table inet hole; add chain inet hole in "
               "{ type filter hook input priority 0; }; "
-              "add rule inet drop in tcp dport 7999 drop")
+              "add rule inet hole in tcp dport 7999 drop")
     try:
         begun = time.monotonic()
         initiator.do("connect 10.77.0.2 7999")
@@ -281,7 +281,7 @@ def test_connect_never_waits_for_the_network(initiator, hostb, set_parameter):
         ends_with(initiator, "UNREACHABLE", TIMEDOUT)
         assert time.monotonic() - begun >= 0.7
     finally:
-        hostb.run("nft", "delete table inet drop")
+        hostb.run("nft", "delete table inet hole")
 
 
 def test_fr35_refused_port(initiator):
