@@ -17,8 +17,7 @@ Handler FindHandler(uint8_t role, State state, uint8_t event)
 	const Table table = TableOf(role);
 
 	for (size_t i = 0; i < table.count; i++)
-		if (table.rows[i].state == state &&
-		    table.rows[i].event == event)
+		if (table.rows[i].state == state && table.rows[i].event == event)
 			return table.rows[i].handler;
 	return nullptr;
 }
@@ -35,16 +34,14 @@ mpa2_status TakeOctets(Conn &conn, const mpa2_event &event, mpa2_key key,
 		       mpa2_frame *frame, uint8_t *cause)
 {
 	const size_t room = static_cast<size_t>(conn.rx_total - conn.rx_len);
-	const size_t len =
-		event.octets_len < room ? event.octets_len : room;
+	const size_t len = event.octets_len < room ? event.octets_len : room;
 	uint32_t total = 0;
 
 	if (len)
 		__builtin_memcpy(conn.rx + conn.rx_len, event.octets, len);
 	conn.rx_len = static_cast<uint16_t>(conn.rx_len + len);
 	const mpa2_status status =
-		mpa2_frame_parse(conn.rx, conn.rx_len, key, frame, &total,
-				 cause);
+		mpa2_frame_parse(conn.rx, conn.rx_len, key, frame, &total, cause);
 	if (status == MPA2_NEED_MORE) {
 		conn.rx_total = static_cast<uint16_t>(total);
 		if (conn.rx_len >= MPA2_HDR_LEN)
@@ -65,8 +62,7 @@ void CloseSilently(Conn &conn, mpa2_cause cause, Actions &actions)
 	actions.Add(MPA2_ACT_CLOSE);
 }
 
-void CloseAndFail(Conn &conn, mpa2_cause cause, mpa2_failure failure,
-		  Actions &actions)
+void CloseAndFail(Conn &conn, mpa2_cause cause, mpa2_failure failure, Actions &actions)
 {
 	CloseSilently(conn, cause, actions);
 	actions.Fail(failure);
@@ -78,8 +74,7 @@ void LingerForPeer(Actions &actions)
 	actions.Add(MPA2_ACT_ARM_TIMER, MPA2_TIMER_CLOSE);
 }
 
-void SendAndFail(Conn &conn, mpa2_cause cause, mpa2_failure failure,
-		 Actions &actions)
+void SendAndFail(Conn &conn, mpa2_cause cause, mpa2_failure failure, Actions &actions)
 {
 	NoteCause(conn, cause);
 	conn.failure = static_cast<uint8_t>(failure);
@@ -92,9 +87,9 @@ void SendTerminate(Conn &conn, uint8_t code, bool markers, mpa2_cause cause,
 		   mpa2_failure failure, Actions &actions)
 {
 	conn.terminate = code;
-	conn.tx_len = static_cast<uint16_t>(mpa2_terminate_build(
-		MPA2_TERM_LAYER_MPA, 0, code, conn.crc, markers, conn.tx,
-		sizeof(conn.tx)));
+	conn.tx_len = static_cast<uint16_t>(
+		mpa2_terminate_build(MPA2_TERM_LAYER_MPA, 0, code, conn.crc, markers,
+				     conn.tx, sizeof(conn.tx)));
 	SendAndFail(conn, cause, failure, actions);
 }
 
@@ -168,8 +163,7 @@ extern "C" void mpa2_conn_event(mpa2_conn *opaque, const mpa2_event *event,
 	Conn &conn = ConnOf(opaque);
 	mpa2::Actions actions(out);
 
-	if (const auto handler =
-		    mpa2::FindHandler(conn.role, conn.state, event->type))
+	if (const auto handler = mpa2::FindHandler(conn.role, conn.state, event->type))
 		handler(conn, *event, actions);
 }
 
@@ -182,8 +176,7 @@ extern "C" uint32_t mpa2_conn_wanted(const mpa2_conn *opaque)
 	case State::kWaitData:
 		return static_cast<uint32_t>(conn.rx_total - conn.rx_len);
 	case State::kWaitFpdu:
-		return conn.fpdu_wanted ? conn.fpdu_wanted :
-					  MPA2_FPDU_LEN_OCTETS;
+		return conn.fpdu_wanted ? conn.fpdu_wanted : MPA2_FPDU_LEN_OCTETS;
 	default:
 		return 0;
 	}
@@ -223,7 +216,6 @@ extern "C" void mpa2_conn_info(const mpa2_conn *opaque, mpa2_info *info)
 extern "C" bool mpa2_transition_exists(mpa2_role role, mpa2_state state,
 				       mpa2_event_type event)
 {
-	return mpa2::FindHandler(static_cast<uint8_t>(role),
-				 static_cast<State>(state),
+	return mpa2::FindHandler(static_cast<uint8_t>(role), static_cast<State>(state),
 				 static_cast<uint8_t>(event)) != nullptr;
 }

@@ -50,9 +50,9 @@ struct Conn {
 	uint8_t peer_data;
 	uint8_t peer_gone; /* responder: the end came while the ULP decides */
 	uint8_t retried;
-	uint8_t told;	  /* responder: ESTABLISHED was reported */
-	uint8_t failure;  /* reported once the Terminate is out, */
-	uint8_t failing;  /* if it was not reported yet */
+	uint8_t told;    /* responder: ESTABLISHED was reported */
+	uint8_t failure; /* reported once the Terminate is out, */
+	uint8_t failing; /* if it was not reported yet */
 	uint8_t terminate;
 	uint8_t cause;
 	uint8_t first_fpdu;
@@ -61,8 +61,7 @@ struct Conn {
 	uint8_t tx[MPA2_TX_MAX];
 };
 
-static_assert(sizeof(Conn) <= sizeof(mpa2_conn),
-	      "raise MPA2_CONN_WORDS in core.h");
+static_assert(sizeof(Conn) <= sizeof(mpa2_conn), "raise MPA2_CONN_WORDS in core.h");
 static_assert(alignof(Conn) <= alignof(mpa2_conn));
 
 inline Conn &ConnOf(mpa2_conn *conn)
@@ -78,7 +77,7 @@ inline const Conn &ConnOf(const mpa2_conn *conn)
 /* The actions of one event; a machine never asks for more than there is room. */
 class Actions
 {
-    public:
+public:
 	explicit Actions(mpa2_actions *out) : out_(out) { out->count = 0; }
 
 	void Add(mpa2_action_type type, uint32_t arg = 0)
@@ -86,17 +85,14 @@ class Actions
 		Put({ static_cast<uint8_t>(type), arg, nullptr, 0 });
 	}
 
-	void Send(const Conn &conn)
-	{
-		Put({ MPA2_ACT_SEND, 0, conn.tx, conn.tx_len });
-	}
+	void Send(const Conn &conn) { Put({ MPA2_ACT_SEND, 0, conn.tx, conn.tx_len }); }
 
 	void Fail(mpa2_failure failure)
 	{
 		Add(MPA2_ACT_FAILED, static_cast<uint32_t>(failure));
 	}
 
-    private:
+private:
 	void Put(const mpa2_action &action)
 	{
 		if (out_->count < MPA2_ACTIONS_MAX)
@@ -128,20 +124,17 @@ Table ResponderTable();
 void NoteCause(Conn &conn, mpa2_cause cause);
 
 /* Collect startup octets and parse; as mpa2_frame_parse(). */
-[[nodiscard]] mpa2_status TakeOctets(Conn &conn, const mpa2_event &event,
-				     mpa2_key key, mpa2_frame *frame,
-				     uint8_t *cause);
+[[nodiscard]] mpa2_status TakeOctets(Conn &conn, const mpa2_event &event, mpa2_key key,
+				     mpa2_frame *frame, uint8_t *cause);
 
 /* Close by FIN and tell the ULP. */
-void CloseAndFail(Conn &conn, mpa2_cause cause, mpa2_failure failure,
-		  Actions &actions);
+void CloseAndFail(Conn &conn, mpa2_cause cause, mpa2_failure failure, Actions &actions);
 
 /* The same without a word to the ULP. */
 void CloseSilently(Conn &conn, mpa2_cause cause, Actions &actions);
 
 /* A Terminate is in tx: send it, and report the failure once it is out. */
-void SendAndFail(Conn &conn, mpa2_cause cause, mpa2_failure failure,
-		 Actions &actions);
+void SendAndFail(Conn &conn, mpa2_cause cause, mpa2_failure failure, Actions &actions);
 
 /* After the last message of ours: FIN, and T_fin for the peer's. */
 void LingerForPeer(Actions &actions);

@@ -18,8 +18,7 @@ constexpr Table MakeTable()
 	for (uint32_t octet = 0; octet < 256; octet++) {
 		uint32_t crc = octet;
 		for (int bit = 0; bit < 8; bit++)
-			crc = (crc >> 1) ^
-			      ((crc & 1) ? kReflectedPolynomial : 0);
+			crc = (crc >> 1) ^ ((crc & 1) ? kReflectedPolynomial : 0);
 		table.of[octet] = crc;
 	}
 	return table;

@@ -49,7 +49,7 @@ constexpr uint32_t kFirstMsn = 1;
 
 /* Terminate Control flags of the third octet. */
 constexpr uint16_t kLengthValid = 0x8000; /* M */
-constexpr uint16_t kDdpHeader = 0x4000;	  /* D */
+constexpr uint16_t kDdpHeader = 0x4000;   /* D */
 
 size_t PadOf(size_t ulpdu_length)
 {
@@ -58,8 +58,7 @@ size_t PadOf(size_t ulpdu_length)
 
 size_t FpduSize(size_t ulpdu_length)
 {
-	return MPA2_FPDU_LEN_OCTETS + ulpdu_length + PadOf(ulpdu_length) +
-	       kCrcLen;
+	return MPA2_FPDU_LEN_OCTETS + ulpdu_length + PadOf(ulpdu_length) + kCrcLen;
 }
 
 /* Length first; with Markers the one that precedes the first FPDU (MPA-28). */
@@ -116,8 +115,7 @@ struct Header {
 {
 	uint32_t stag = 0;
 
-	if (!in->Read(&header->ddp) || !in->Read(&header->rdmap) ||
-	    !in->Read(&stag))
+	if (!in->Read(&header->ddp) || !in->Read(&header->rdmap) || !in->Read(&stag))
 		return false;
 	if (header->tagged())
 		return in->Skip(sizeof(uint64_t));
@@ -181,8 +179,7 @@ Fault RdmapFault(const Header &header)
 /* The parts of a Read Request that its answer needs. */
 [[nodiscard]] bool ReadReadRequest(Reader *in, mpa2_fpdu *fpdu, uint32_t *size)
 {
-	return in->Read(&fpdu->sink_stag) && in->Read(&fpdu->sink_to) &&
-	       in->Read(size);
+	return in->Read(&fpdu->sink_stag) && in->Read(&fpdu->sink_to) && in->Read(size);
 }
 
 /* What a segment with a valid header is. */
@@ -248,8 +245,8 @@ uint32_t StoredCrc(const uint8_t *at)
  *
  * Context: any.  Source: requirements 1.5, RTR-13, AMB-01, AMB-22.
  */
-extern "C" size_t mpa2_rtr_build(mpa2_rtr kind, bool crc, bool markers,
-				 uint8_t *out, size_t out_size)
+extern "C" size_t mpa2_rtr_build(mpa2_rtr kind, bool crc, bool markers, uint8_t *out,
+				 size_t out_size)
 {
 	using namespace mpa2;
 	Writer writer(out, out_size);
@@ -269,7 +266,7 @@ extern "C" size_t mpa2_rtr_build(mpa2_rtr kind, bool crc, bool markers,
 		writer.Write(kRtrStag); /* sink */
 		writer.Write(kRtrTo);
 		writer.Write(uint32_t{ 0 }); /* read size */
-		writer.Write(kRtrStag);	     /* source */
+		writer.Write(kRtrStag);      /* source */
 		writer.Write(kRtrTo);
 		return EndFpdu(&writer, crc, kReadRequestLen);
 	default:
@@ -282,9 +279,8 @@ extern "C" size_t mpa2_rtr_build(mpa2_rtr kind, bool crc, bool markers,
  *
  * Context: any.  Source: RTR-21.
  */
-extern "C" size_t mpa2_read_response_build(uint32_t sink_stag, uint64_t sink_to,
-					   bool crc, bool markers, uint8_t *out,
-					   size_t out_size)
+extern "C" size_t mpa2_read_response_build(uint32_t sink_stag, uint64_t sink_to, bool crc,
+					   bool markers, uint8_t *out, size_t out_size)
 {
 	using namespace mpa2;
 	Writer writer(out, out_size);
@@ -299,12 +295,12 @@ extern "C" size_t mpa2_read_response_build(uint32_t sink_stag, uint64_t sink_to,
  *
  * Context: any.  Source: TERM-05, TERM-06, AMB-21.
  */
-extern "C" size_t mpa2_terminate_build(uint8_t layer, uint8_t etype,
-				       uint8_t code, bool crc, bool markers,
-				       uint8_t *out, size_t out_size)
+extern "C" size_t mpa2_terminate_build(uint8_t layer, uint8_t etype, uint8_t code,
+				       bool crc, bool markers, uint8_t *out,
+				       size_t out_size)
 {
-	return mpa2_terminate_build_with_header(layer, etype, code, nullptr, 0,
-						0, crc, markers, out, out_size);
+	return mpa2_terminate_build_with_header(layer, etype, code, nullptr, 0, 0, crc,
+						markers, out, out_size);
 }
 
 /**
@@ -313,10 +309,12 @@ extern "C" size_t mpa2_terminate_build(uint8_t layer, uint8_t etype,
  * segment_length is the DDP Segment Length; header_len 14 or 18, or 0 for none.
  * Context: any.  Source: requirements 1.6.
  */
-extern "C" size_t mpa2_terminate_build_with_header(
-	uint8_t layer, uint8_t etype, uint8_t code, const uint8_t *header,
-	size_t header_len, uint16_t segment_length, bool crc, bool markers,
-	uint8_t *out, size_t out_size)
+extern "C" size_t mpa2_terminate_build_with_header(uint8_t layer, uint8_t etype,
+						   uint8_t code, const uint8_t *header,
+						   size_t header_len,
+						   uint16_t segment_length, bool crc,
+						   bool markers, uint8_t *out,
+						   size_t out_size)
 {
 	using namespace mpa2;
 	const size_t extra = header_len ? sizeof(segment_length) + header_len : 0;
@@ -327,8 +325,7 @@ extern "C" size_t mpa2_terminate_build_with_header(
 	WriteUntagged(&writer, kTerminate, kQnTerminate);
 	writer.Write(static_cast<uint8_t>(layer << 4 | etype));
 	writer.Write(code);
-	writer.Write(static_cast<uint16_t>(
-		header_len ? kLengthValid | kDdpHeader : 0));
+	writer.Write(static_cast<uint16_t>(header_len ? kLengthValid | kDdpHeader : 0));
 	if (header_len) {
 		writer.Write(segment_length);
 		writer.WriteOctets(header, header_len);
@@ -341,9 +338,9 @@ extern "C" size_t mpa2_terminate_build_with_header(
  *
  * Context: any.  Source: MPA-37, MPA-38, RTR-18, RTR-20, RTR-21, SEC-07, AMB-01.
  */
-extern "C" mpa2_status mpa2_fpdu_parse(const uint8_t *octets, size_t len,
-				       bool crc, mpa2_fpdu *fpdu,
-				       uint32_t *need_total, uint8_t *cause)
+extern "C" mpa2_status mpa2_fpdu_parse(const uint8_t *octets, size_t len, bool crc,
+				       mpa2_fpdu *fpdu, uint32_t *need_total,
+				       uint8_t *cause)
 {
 	using namespace mpa2;
 	Reader in(octets, len);
@@ -361,8 +358,8 @@ extern "C" mpa2_status mpa2_fpdu_parse(const uint8_t *octets, size_t len,
 	*need_total = static_cast<uint32_t>(size);
 	if (len < size)
 		return MPA2_NEED_MORE;
-	if (crc && mpa2_crc32c(octets, size - kCrcLen) !=
-			   StoredCrc(octets + size - kCrcLen)) {
+	if (crc &&
+	    mpa2_crc32c(octets, size - kCrcLen) != StoredCrc(octets + size - kCrcLen)) {
 		*cause = MPA2_CAUSE_BAD_CRC;
 		return MPA2_ERROR;
 	}

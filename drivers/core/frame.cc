@@ -8,12 +8,10 @@ namespace
 {
 
 constexpr size_t kKeyLen = 16;
-constexpr uint8_t kRequestKey[kKeyLen] = { 'M', 'P', 'A', ' ', 'I', 'D',
-					   ' ', 'R', 'e', 'q', ' ', 'F',
-					   'r', 'a', 'm', 'e' };
-constexpr uint8_t kReplyKey[kKeyLen] = { 'M', 'P', 'A', ' ', 'I', 'D',
-					 ' ', 'R', 'e', 'p', ' ', 'F',
-					 'r', 'a', 'm', 'e' };
+constexpr uint8_t kRequestKey[kKeyLen] = { 'M', 'P', 'A', ' ', 'I', 'D', ' ', 'R',
+					   'e', 'q', ' ', 'F', 'r', 'a', 'm', 'e' };
+constexpr uint8_t kReplyKey[kKeyLen] = { 'M', 'P', 'A', ' ', 'I', 'D', ' ', 'R',
+					 'e', 'p', ' ', 'F', 'r', 'a', 'm', 'e' };
 
 /* Octet 16 of a frame; the other bits are reserved: sent 0, never looked at. */
 constexpr uint8_t kMarkers = 0x80;
@@ -23,9 +21,9 @@ constexpr uint8_t kEnhanced = 0x10;
 
 /* The two halves of the enhanced data. */
 constexpr uint16_t kPeerToPeer = 0x8000; /* first half: A */
-constexpr uint16_t kRtrSend = 0x4000;	 /* first half: B */
-constexpr uint16_t kRtrWrite = 0x8000;	 /* second half: C */
-constexpr uint16_t kRtrRead = 0x4000;	 /* second half: D */
+constexpr uint16_t kRtrSend = 0x4000;    /* first half: B */
+constexpr uint16_t kRtrWrite = 0x8000;   /* second half: C */
+constexpr uint16_t kRtrRead = 0x4000;    /* second half: D */
 constexpr uint16_t kDepth = 0x3FFF;
 
 const uint8_t *KeyOf(uint8_t key)
@@ -53,8 +51,7 @@ uint8_t ReadHeader(Reader *in, mpa2_key expected_key, mpa2_frame *frame)
 
 	if (!in->Match(KeyOf(expected_key), kKeyLen))
 		return MPA2_CAUSE_BAD_KEY;
-	if (!in->Read(&flags) || !in->Read(&frame->rev) ||
-	    !in->Read(&frame->pd_length))
+	if (!in->Read(&flags) || !in->Read(&frame->rev) || !in->Read(&frame->pd_length))
 		return MPA2_CAUSE_BAD_KEY; /* cannot be: 20 octets are there */
 	frame->key = expected_key;
 	frame->markers = !!(flags & kMarkers);
@@ -73,13 +70,11 @@ void ReadPrivateData(Reader *in, mpa2_frame *frame)
 		return;
 	/* A reject with less than the enhanced data carries nothing. */
 	frame->ulp_length = 0;
-	if (frame->pd_length < MPA2_ENHANCED_LEN ||
-	    !ReadEnhanced(in, &frame->data))
+	if (frame->pd_length < MPA2_ENHANCED_LEN || !ReadEnhanced(in, &frame->data))
 		return;
 	frame->has_data = 1;
 	frame->ulp_offset += MPA2_ENHANCED_LEN;
-	frame->ulp_length =
-		static_cast<uint16_t>(frame->pd_length - MPA2_ENHANCED_LEN);
+	frame->ulp_length = static_cast<uint16_t>(frame->pd_length - MPA2_ENHANCED_LEN);
 }
 
 } // namespace
@@ -93,10 +88,9 @@ bool ReadEnhanced(Reader *in, mpa2_enhanced *data)
 	data->peer_to_peer = !!(first & kPeerToPeer);
 	data->ird = first & kDepth;
 	data->ord = second & kDepth;
-	data->rtr = static_cast<uint8_t>(
-		((first & kRtrSend) ? MPA2_RTR_SEND : 0) |
-		((second & kRtrWrite) ? MPA2_RTR_WRITE : 0) |
-		((second & kRtrRead) ? MPA2_RTR_READ : 0));
+	data->rtr = static_cast<uint8_t>(((first & kRtrSend) ? MPA2_RTR_SEND : 0) |
+					 ((second & kRtrWrite) ? MPA2_RTR_WRITE : 0) |
+					 ((second & kRtrRead) ? MPA2_RTR_READ : 0));
 	return true;
 }
 
@@ -105,12 +99,12 @@ void WriteEnhanced(Writer *out, const mpa2_enhanced &data)
 	/* RTR-04: without A no kind is flagged. */
 	const uint8_t rtr = data.peer_to_peer ? data.rtr : uint8_t{ 0 };
 
-	out->Write(static_cast<uint16_t>(
-		(data.peer_to_peer ? kPeerToPeer : 0) |
-		((rtr & MPA2_RTR_SEND) ? kRtrSend : 0) | (data.ird & kDepth)));
-	out->Write(static_cast<uint16_t>(
-		((rtr & MPA2_RTR_WRITE) ? kRtrWrite : 0) |
-		((rtr & MPA2_RTR_READ) ? kRtrRead : 0) | (data.ord & kDepth)));
+	out->Write(static_cast<uint16_t>((data.peer_to_peer ? kPeerToPeer : 0) |
+					 ((rtr & MPA2_RTR_SEND) ? kRtrSend : 0) |
+					 (data.ird & kDepth)));
+	out->Write(static_cast<uint16_t>(((rtr & MPA2_RTR_WRITE) ? kRtrWrite : 0) |
+					 ((rtr & MPA2_RTR_READ) ? kRtrRead : 0) |
+					 (data.ord & kDepth)));
 }
 
 } // namespace mpa2
@@ -121,9 +115,8 @@ void WriteEnhanced(Writer *out, const mpa2_enhanced &data)
  * Context: any.  Source: MPA-01..04, MPA-15, MPA-24, MPA-25, ENH-04..07, SEC-02.
  */
 extern "C" mpa2_status mpa2_frame_parse(const uint8_t *octets, size_t len,
-					mpa2_key expected_key,
-					mpa2_frame *frame, uint32_t *need_total,
-					uint8_t *cause)
+					mpa2_key expected_key, mpa2_frame *frame,
+					uint32_t *need_total, uint8_t *cause)
 {
 	mpa2::Reader in(octets, len);
 
@@ -149,8 +142,7 @@ extern "C" mpa2_status mpa2_frame_parse(const uint8_t *octets, size_t len,
  * Source: MPA-16, MPA-23, MPA-24, ENH-01..06.
  */
 extern "C" size_t mpa2_frame_build(const mpa2_frame *frame, const void *ulp_pd,
-				   size_t ulp_len, uint8_t *out,
-				   size_t out_size)
+				   size_t ulp_len, uint8_t *out, size_t out_size)
 {
 	const size_t extra = frame->enhanced ? MPA2_ENHANCED_LEN : 0;
 	mpa2::Writer writer(out, out_size);
@@ -166,10 +158,8 @@ extern "C" size_t mpa2_frame_build(const mpa2_frame *frame, const void *ulp_pd,
 		__builtin_memmove(out + MPA2_HDR_LEN + extra, ulp_pd, ulp_len);
 	writer.WriteOctets(mpa2::KeyOf(frame->key), mpa2::kKeyLen);
 	writer.Write(static_cast<uint8_t>(
-		(frame->markers ? mpa2::kMarkers : 0) |
-		(frame->crc ? mpa2::kCrc : 0) |
-		(frame->reject && frame->key == MPA2_KEY_REPLY ? mpa2::kReject :
-								  0) |
+		(frame->markers ? mpa2::kMarkers : 0) | (frame->crc ? mpa2::kCrc : 0) |
+		(frame->reject && frame->key == MPA2_KEY_REPLY ? mpa2::kReject : 0) |
 		(frame->enhanced ? mpa2::kEnhanced : 0)));
 	writer.Write(frame->rev);
 	writer.Write(static_cast<uint16_t>(extra + ulp_len));

@@ -44,8 +44,8 @@ mpa2_enhanced Offer(const Conn &conn)
 	frame.crc = !!conn.policy.crc;
 	frame.enhanced = conn.enhanced;
 	frame.data = conn.request;
-	conn.tx_len = static_cast<uint16_t>(mpa2_frame_build(
-		&frame, ulp_pd, ulp_len, conn.tx, sizeof(conn.tx)));
+	conn.tx_len = static_cast<uint16_t>(
+		mpa2_frame_build(&frame, ulp_pd, ulp_len, conn.tx, sizeof(conn.tx)));
 	return conn.tx_len != 0;
 }
 
@@ -161,8 +161,8 @@ void TakeEnhancedAccept(Conn &conn, Actions &actions)
 {
 	mpa2_check_result check;
 
-	mpa2_negotiate_check(&conn.request, &conn.reply, &conn.policy,
-			     conn.ulp_ird, conn.ulp_ord, &check);
+	mpa2_negotiate_check(&conn.request, &conn.reply, &conn.policy, conn.ulp_ird,
+			     conn.ulp_ord, &check);
 	conn.local_ird = check.local_ird;
 	conn.local_ord = check.local_ord;
 	if (check.terminate) {
@@ -180,8 +180,8 @@ void TakeEnhancedAccept(Conn &conn, Actions &actions)
 		return;
 	}
 	conn.tx_len = static_cast<uint16_t>(
-		mpa2_rtr_build(static_cast<mpa2_rtr>(conn.rtr), conn.crc, false,
-			       conn.tx, sizeof(conn.tx)));
+		mpa2_rtr_build(static_cast<mpa2_rtr>(conn.rtr), conn.crc, false, conn.tx,
+			       sizeof(conn.tx)));
 	conn.state = State::kRtr;
 	actions.Send(conn);
 }
@@ -216,8 +216,8 @@ void OnOctets(Conn &conn, const mpa2_event &event, Actions &actions)
 	case MPA2_NEED_MORE:
 		return;
 	case MPA2_ERROR:
-		CloseAndFail(conn, static_cast<mpa2_cause>(cause),
-			     MPA2_FAIL_PROTOCOL, actions); /* AMB-11 */
+		CloseAndFail(conn, static_cast<mpa2_cause>(cause), MPA2_FAIL_PROTOCOL,
+			     actions); /* AMB-11 */
 		return;
 	case MPA2_DONE:
 		break;
@@ -252,8 +252,8 @@ void OnBindFailed(Conn &conn, const mpa2_event &, Actions &actions)
 {
 	/* TERM-02 speaks of enhanced set-up; Rev 1 has no such code. */
 	if (conn.enhanced)
-		SendTerminate(conn, MPA2_TERM_LOCAL_CATASTROPHIC, false,
-			      MPA2_CAUSE_LOCAL, MPA2_FAIL_LOCAL, actions);
+		SendTerminate(conn, MPA2_TERM_LOCAL_CATASTROPHIC, false, MPA2_CAUSE_LOCAL,
+			      MPA2_FAIL_LOCAL, actions);
 	else
 		CloseAndFail(conn, MPA2_CAUSE_LOCAL, MPA2_FAIL_LOCAL, actions);
 }

@@ -46,8 +46,7 @@ uint8_t Choose(uint8_t kinds, const mpa2_policy &policy, uint16_t reply_ird,
 	for (const uint8_t kind : order) {
 		if (!(kinds & kind))
 			continue;
-		if (kind == MPA2_RTR_READ &&
-		    !ReadRtrUsable(reply_ird, local_ord))
+		if (kind == MPA2_RTR_READ && !ReadRtrUsable(reply_ird, local_ord))
 			continue;
 		return kind;
 	}
@@ -78,8 +77,8 @@ uint16_t InitiatorIrd(const mpa2_enhanced &sent, const mpa2_enhanced &reply,
 uint8_t SupportedKinds(const mpa2_policy &policy, bool ird_stays_zero)
 {
 	const uint8_t all = mpa2_policy_rtr_set(&policy);
-	const uint8_t usable = static_cast<uint8_t>(
-		ird_stays_zero ? all & ~MPA2_RTR_READ : all);
+	const uint8_t usable =
+		static_cast<uint8_t>(ird_stays_zero ? all & ~MPA2_RTR_READ : all);
 
 	return usable ? usable : all; /* RTR-10: never none */
 }
@@ -93,8 +92,8 @@ uint8_t ReplyKinds(const mpa2_enhanced &request, uint8_t supported)
 	return shared ? shared : supported; /* RTR-12 */
 }
 
-void ReplyIrd(const mpa2_enhanced &request, const mpa2_policy &policy,
-	      uint32_t ulp_ird, mpa2_reply_result *result)
+void ReplyIrd(const mpa2_enhanced &request, const mpa2_policy &policy, uint32_t ulp_ird,
+	      mpa2_reply_result *result)
 {
 	const bool number = IsNumber(request.ord);
 	uint16_t ird = ClampDepth(ulp_ird, policy.cap_ird);
@@ -103,16 +102,15 @@ void ReplyIrd(const mpa2_enhanced &request, const mpa2_policy &policy,
 		ird = ClampDepth(request.ord, policy.cap_ird); /* NEG-03 */
 	const bool stays_zero = ird == 0 && (!number || policy.cap_ird == 0);
 
-	result->reply.rtr =
-		ReplyKinds(request, SupportedKinds(policy, stays_zero));
+	result->reply.rtr = ReplyKinds(request, SupportedKinds(policy, stays_zero));
 	if ((result->reply.rtr & MPA2_RTR_READ) && ird == 0 && !stays_zero)
 		ird = 1; /* NEG-04 */
 	result->local_ird = ird;
 	result->reply.ird = number ? ird : uint16_t{ MPA2_DEPTH_NONE };
 }
 
-void ReplyOrd(const mpa2_enhanced &request, const mpa2_policy &policy,
-	      uint32_t ulp_ord, mpa2_reply_result *result)
+void ReplyOrd(const mpa2_enhanced &request, const mpa2_policy &policy, uint32_t ulp_ord,
+	      mpa2_reply_result *result)
 {
 	const bool number = IsNumber(request.ird);
 	uint16_t ord = ClampDepth(ulp_ord, policy.cap_ord);
@@ -120,8 +118,7 @@ void ReplyOrd(const mpa2_enhanced &request, const mpa2_policy &policy,
 	if (number && ord > request.ird)
 		ord = request.ird; /* NEG-02 */
 	result->local_ord = LocalOrd(policy, ord);
-	result->reply.ord =
-		number ? result->local_ord : uint16_t{ MPA2_DEPTH_NONE };
+	result->reply.ord = number ? result->local_ord : uint16_t{ MPA2_DEPTH_NONE };
 	if (policy.require_ord && number && request.ird < policy.require_ord) {
 		result->reject = 1; /* NEG-05 */
 		result->reply.ord = policy.require_ord;
@@ -144,8 +141,7 @@ uint16_t LocalOrd(const mpa2_policy &policy, uint16_t ord)
 
 extern "C" uint8_t mpa2_policy_rtr_set(const mpa2_policy *policy)
 {
-	return policy->rtr_order[0] | policy->rtr_order[1] |
-	       policy->rtr_order[2];
+	return policy->rtr_order[0] | policy->rtr_order[1] | policy->rtr_order[2];
 }
 
 /**
@@ -154,9 +150,8 @@ extern "C" uint8_t mpa2_policy_rtr_set(const mpa2_policy *policy)
  * Context: any.  Source: NEG-02..05, NEG-12, NEG-13, RTR-06..12.
  */
 extern "C" void mpa2_negotiate_reply(const mpa2_enhanced *request,
-				     const mpa2_policy *policy,
-				     uint32_t ulp_ird, uint32_t ulp_ord,
-				     mpa2_reply_result *result)
+				     const mpa2_policy *policy, uint32_t ulp_ird,
+				     uint32_t ulp_ord, mpa2_reply_result *result)
 {
 	*result = mpa2_reply_result{};
 	result->reply.peer_to_peer = request->peer_to_peer;
@@ -172,22 +167,21 @@ extern "C" void mpa2_negotiate_reply(const mpa2_enhanced *request,
  */
 extern "C" void mpa2_negotiate_check(const mpa2_enhanced *sent,
 				     const mpa2_enhanced *reply,
-				     const mpa2_policy *policy,
-				     uint32_t ulp_ird, uint32_t ulp_ord,
-				     mpa2_check_result *result)
+				     const mpa2_policy *policy, uint32_t ulp_ird,
+				     uint32_t ulp_ord, mpa2_check_result *result)
 {
 	uint16_t ord = mpa2::ClampDepth(ulp_ord, policy->cap_ord);
 	bool enough = false;
 
 	*result = mpa2_check_result{};
-	result->local_ird = mpa2::InitiatorIrd(
-		*sent, *reply, *policy,
-		mpa2::ClampDepth(ulp_ird, policy->cap_ird), &enough);
+	result->local_ird =
+		mpa2::InitiatorIrd(*sent, *reply, *policy,
+				   mpa2::ClampDepth(ulp_ird, policy->cap_ird), &enough);
 	if (mpa2::IsNumber(reply->ird) && ord > reply->ird)
 		ord = reply->ird;
 	if (sent->peer_to_peer || reply->peer_to_peer) {
-		result->rtr = mpa2::Choose(mpa2::SendableKinds(*sent, *reply),
-					   *policy, reply->ird, ord);
+		result->rtr = mpa2::Choose(mpa2::SendableKinds(*sent, *reply), *policy,
+					   reply->ird, ord);
 		if (result->rtr == MPA2_RTR_NONE)
 			result->terminate = MPA2_TERM_NO_MATCHING_RTR;
 	}

@@ -15,7 +15,7 @@ namespace mpa2
 
 class Reader
 {
-    public:
+public:
 	Reader(const uint8_t *octets, size_t len) : at_(octets), left_(len) {}
 
 	/* The next octets as one big-endian number; false at the end. */
@@ -50,7 +50,7 @@ class Reader
 
 	size_t left() const { return left_; }
 
-    private:
+private:
 	void Advance(size_t len)
 	{
 		at_ += len;
@@ -63,7 +63,7 @@ class Reader
 
 class Writer
 {
-    public:
+public:
 	Writer(uint8_t *out, size_t size) : start_(out), size_(size) {}
 
 	template <typename T> void Write(T value)
@@ -104,7 +104,7 @@ class Writer
 	[[nodiscard]] size_t size() const { return fits_ ? used_ : 0; }
 	const uint8_t *start() const { return start_; }
 
-    private:
+private:
 	bool Room(size_t len)
 	{
 		if (fits_ && size_ - used_ < len)

@@ -27,8 +27,7 @@ uint8_t ReplyCrc(const Conn &conn)
 	return conn.policy.crc || conn.peer_crc;
 }
 
-[[nodiscard]] bool BuildReply(Conn &conn, bool reject, const void *ulp_pd,
-			      size_t ulp_len)
+[[nodiscard]] bool BuildReply(Conn &conn, bool reject, const void *ulp_pd, size_t ulp_len)
 {
 	mpa2_frame frame{};
 
@@ -38,13 +37,12 @@ uint8_t ReplyCrc(const Conn &conn)
 	frame.reject = reject;
 	frame.enhanced = conn.enhanced; /* ENH-08, ENH-09, AMB-05 */
 	frame.data = conn.reply;
-	conn.tx_len = static_cast<uint16_t>(mpa2_frame_build(
-		&frame, ulp_pd, ulp_len, conn.tx, sizeof(conn.tx)));
+	conn.tx_len = static_cast<uint16_t>(
+		mpa2_frame_build(&frame, ulp_pd, ulp_len, conn.tx, sizeof(conn.tx)));
 	return conn.tx_len != 0;
 }
 
-void SendReject(Conn &conn, const void *ulp_pd, size_t ulp_len,
-		Actions &actions)
+void SendReject(Conn &conn, const void *ulp_pd, size_t ulp_len, Actions &actions)
 {
 	/* Data that does not fit is worth less than the reject. */
 	if (!BuildReply(conn, true, ulp_pd, ulp_len) &&
@@ -63,8 +61,8 @@ void NegotiateForReject(Conn &conn)
 
 	if (!conn.enhanced)
 		return;
-	mpa2_negotiate_reply(&conn.request, &conn.policy, 0,
-			     conn.policy.cap_ord, &result);
+	mpa2_negotiate_reply(&conn.request, &conn.policy, 0, conn.policy.cap_ord,
+			     &result);
 	conn.reply = result.reply;
 }
 
@@ -119,8 +117,7 @@ void OnOctets(Conn &conn, const mpa2_event &event, Actions &actions)
 	if (status == MPA2_NEED_MORE)
 		return;
 	if (event.more_queued) {
-		CloseSilently(conn, MPA2_CAUSE_TRAILING_OCTETS,
-			      actions); /* AMB-19 */
+		CloseSilently(conn, MPA2_CAUSE_TRAILING_OCTETS, actions); /* AMB-19 */
 		return;
 	}
 	actions.Add(MPA2_ACT_STOP_TIMER);
@@ -140,13 +137,12 @@ void OnAccept(Conn &conn, const mpa2_event &event, Actions &actions)
 	mpa2_reply_result result;
 
 	if (conn.peer_gone) {
-		CloseAndFail(conn, MPA2_CAUSE_PEER_CLOSED, MPA2_FAIL_RESET,
-			     actions);
+		CloseAndFail(conn, MPA2_CAUSE_PEER_CLOSED, MPA2_FAIL_RESET, actions);
 		return;
 	}
 	if (conn.enhanced) {
-		mpa2_negotiate_reply(&conn.request, &conn.policy,
-				     event.ulp_ird, event.ulp_ord, &result);
+		mpa2_negotiate_reply(&conn.request, &conn.policy, event.ulp_ird,
+				     event.ulp_ord, &result);
 		conn.reply = result.reply;
 		conn.local_ird = result.local_ird;
 		conn.local_ord = result.local_ord;
@@ -158,9 +154,8 @@ void OnAccept(Conn &conn, const mpa2_event &event, Actions &actions)
 		}
 	} else {
 		conn.local_ird = ClampDepth(event.ulp_ird, conn.policy.cap_ird);
-		conn.local_ord =
-			LocalOrd(conn.policy,
-				 ClampDepth(event.ulp_ord, conn.policy.cap_ord));
+		conn.local_ord = LocalOrd(conn.policy,
+					  ClampDepth(event.ulp_ord, conn.policy.cap_ord));
 	}
 	if (!BuildReply(conn, false, event.ulp_pd, event.ulp_pd_len)) {
 		NoteCause(conn, MPA2_CAUSE_PD_TOO_LONG);
@@ -250,8 +245,8 @@ void TakeBadHeader(Conn &conn, const mpa2_event &event, const mpa2_fpdu &fpdu,
 }
 
 /* A bare FPDU counts as a Send RTR only where we have flagged B (AMB-01). */
-void TakeEmpty(Conn &conn, const mpa2_event &event, const mpa2_fpdu &fpdu,
-	       uint32_t size, Actions &actions)
+void TakeEmpty(Conn &conn, const mpa2_event &event, const mpa2_fpdu &fpdu, uint32_t size,
+	       Actions &actions)
 {
 	if (!conn.peer_to_peer || !(conn.reply.rtr & MPA2_RTR_SEND)) {
 		TakeBadHeader(conn, event, fpdu, actions);
@@ -262,8 +257,7 @@ void TakeEmpty(Conn &conn, const mpa2_event &event, const mpa2_fpdu &fpdu,
 	Establish(conn, actions);
 }
 
-void TakeFpdu(Conn &conn, const mpa2_fpdu &fpdu, uint32_t size,
-	      Actions &actions)
+void TakeFpdu(Conn &conn, const mpa2_fpdu &fpdu, uint32_t size, Actions &actions)
 {
 	conn.rtr = KindToTake(conn, fpdu);
 	if (conn.rtr != MPA2_RTR_NONE)
@@ -273,8 +267,7 @@ void TakeFpdu(Conn &conn, const mpa2_fpdu &fpdu, uint32_t size,
 		return;
 	}
 	conn.tx_len = static_cast<uint16_t>(mpa2_read_response_build(
-		fpdu.sink_stag, fpdu.sink_to, conn.crc, false, conn.tx,
-		sizeof(conn.tx)));
+		fpdu.sink_stag, fpdu.sink_to, conn.crc, false, conn.tx, sizeof(conn.tx)));
 	conn.state = State::kRtr;
 	actions.Send(conn);
 }
@@ -284,8 +277,8 @@ void OnFpdu(Conn &conn, const mpa2_event &event, Actions &actions)
 	mpa2_fpdu fpdu;
 	uint32_t size = 0;
 	uint8_t cause = MPA2_CAUSE_NONE;
-	const mpa2_status status = mpa2_fpdu_parse(
-		event.octets, event.octets_len, conn.crc, &fpdu, &size, &cause);
+	const mpa2_status status = mpa2_fpdu_parse(event.octets, event.octets_len,
+						   conn.crc, &fpdu, &size, &cause);
 
 	if (status == MPA2_NEED_MORE) {
 		conn.fpdu_wanted = size;
@@ -293,15 +286,14 @@ void OnFpdu(Conn &conn, const mpa2_event &event, Actions &actions)
 	}
 	if (status == MPA2_ERROR && cause != MPA2_CAUSE_BAD_HEADER) {
 		/* No valid FPDU was seen, so none may be sent (MPA-14). */
-		CloseAndFail(conn, static_cast<mpa2_cause>(cause),
-			     MPA2_FAIL_PROTOCOL, actions);
+		CloseAndFail(conn, static_cast<mpa2_cause>(cause), MPA2_FAIL_PROTOCOL,
+			     actions);
 		return;
 	}
 	conn.first_fpdu = fpdu.kind;
 	conn.first_fpdu_seen = 1;
 	if (fpdu.kind == MPA2_FPDU_TERMINATE) {
-		CloseAndFail(conn, MPA2_CAUSE_PEER_TERMINATE, MPA2_FAIL_RESET,
-			     actions);
+		CloseAndFail(conn, MPA2_CAUSE_PEER_TERMINATE, MPA2_FAIL_RESET, actions);
 		return;
 	}
 	actions.Add(MPA2_ACT_STOP_TIMER);
@@ -318,11 +310,9 @@ void OnAnswerSent(Conn &conn, const mpa2_event &, Actions &actions)
 	Establish(conn, actions);
 }
 
-constexpr auto OnPeerClosed =
-	OnFailure<MPA2_CAUSE_PEER_CLOSED, MPA2_FAIL_RESET>;
+constexpr auto OnPeerClosed = OnFailure<MPA2_CAUSE_PEER_CLOSED, MPA2_FAIL_RESET>;
 constexpr auto OnPeerReset = OnFailure<MPA2_CAUSE_PEER_RESET, MPA2_FAIL_RESET>;
-constexpr auto OnSendFailed =
-	OnFailure<MPA2_CAUSE_SEND_FAILED, MPA2_FAIL_RESET>;
+constexpr auto OnSendFailed = OnFailure<MPA2_CAUSE_SEND_FAILED, MPA2_FAIL_RESET>;
 constexpr auto OnRtrTimeout = OnFailure<MPA2_CAUSE_TIMEOUT, MPA2_FAIL_TIMEOUT>;
 constexpr auto OnAbort = OnFailure<MPA2_CAUSE_ABORTED, MPA2_FAIL_ABORTED>;
 constexpr auto OnNoMemory = OnFailure<MPA2_CAUSE_LOCAL, MPA2_FAIL_LOCAL>;

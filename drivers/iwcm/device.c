@@ -251,7 +251,8 @@ static void patch_ops(struct mpa2_device *dev)
 {
 	struct ib_device_ops *ops = &dev->ibdev->ops;
 
-#define PATCH(op) smp_store_release(&ops->op, wrap_##op)
+	/* A wrapper that runs finds all of dev, which was made before. */
+#define PATCH(op) smp_store_release(&ops->op, wrap_##op) /* pairs with the call */
 	MPA2_FOR_EACH_OP(PATCH);
 #undef PATCH
 }

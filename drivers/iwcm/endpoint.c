@@ -112,12 +112,13 @@ static bool first_hold_of_peer(const struct sockaddr_storage *peer)
 	unsigned int i;
 	bool first = true;
 
-	if (peer->ss_family == AF_INET)
-		ipv6_addr_set_v4mapped(
-			((const struct sockaddr_in *)peer)->sin_addr.s_addr,
-			&addr);
-	else
+	if (peer->ss_family == AF_INET) {
+		const struct sockaddr_in *v4 = (const struct sockaddr_in *)peer;
+
+		ipv6_addr_set_v4mapped(v4->sin_addr.s_addr, &addr);
+	} else {
 		addr = ((const struct sockaddr_in6 *)peer)->sin6_addr;
+	}
 	spin_lock(&lock);
 	for (i = 0; i < ARRAY_SIZE(seen) && first; i++)
 		first = !ipv6_addr_equal(&seen[i], &addr);

@@ -231,8 +231,7 @@ u32 mpa2_tcp_queued(struct socket *sock)
 	return octets;
 }
 
-/*
- * Make TCP keep room for that many octets before anybody reads, and wake us
+/* Make TCP keep room for that many octets before anybody reads, and wake us
  * only then; 1 puts the usual behaviour back.
  */
 void mpa2_tcp_want(struct socket *sock, u32 octets)

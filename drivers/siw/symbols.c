@@ -66,6 +66,10 @@ DEFINE_STATIC_CALL(siw_qp_llp_data_ready, mpa2_stub_data_ready);
 DEFINE_STATIC_CALL(mpa2_lookup, mpa2_stub_lookup);
 DEFINE_STATIC_CALL(mpa2_text_module, mpa2_stub_text_module);
 
+/* Make a static call go to what was found at an address. */
+#define DIRECT(name, address) \
+	static_call_update(name, (typeof(STATIC_CALL_TRAMP(name)) *)address)
+
 struct mpa2_siw_callbacks mpa2_siw_callbacks;
 
 static struct module *siw_module;
@@ -98,8 +102,7 @@ static int find_kernel_lookup(void)
 		       ret);
 		return ret;
 	}
-	static_call_update(mpa2_lookup,
-			   (typeof(&mpa2_stub_lookup))probe.addr);
+	DIRECT(mpa2_lookup, probe.addr);
 	unregister_kprobe(&probe);
 	return 0;
 }
@@ -179,8 +182,7 @@ int mpa2_siw_resolve(void)
 	modify = lookup("siw:siw_qp_modify");
 	if (!text_module || !modify)
 		return -ENOENT;
-	static_call_update(mpa2_text_module,
-			   (typeof(&mpa2_stub_text_module))text_module);
+	DIRECT(mpa2_text_module, text_module);
 	ret = pin_siw(modify);
 	if (ret)
 		return ret;
@@ -201,16 +203,12 @@ int mpa2_siw_resolve(void)
 		return ret;
 	}
 
-	static_call_update(siw_qp_modify,
-			   (typeof(&mpa2_stub_qp_modify))modify);
-	static_call_update(siw_cep_put, (typeof(&mpa2_stub_cep_put))put);
-	static_call_update(siw_sq_start, (typeof(&mpa2_stub_sq_start))start);
-	static_call_update(siw_activate_tx,
-			   (typeof(&mpa2_stub_activate_tx))activate);
-	static_call_update(siw_qp_cm_drop,
-			   (typeof(&mpa2_stub_qp_cm_drop))drop);
-	static_call_update(siw_qp_llp_data_ready,
-			   (typeof(&mpa2_stub_data_ready))ready);
+	DIRECT(siw_qp_modify, modify);
+	DIRECT(siw_cep_put, put);
+	DIRECT(siw_sq_start, start);
+	DIRECT(siw_activate_tx, activate);
+	DIRECT(siw_qp_cm_drop, drop);
+	DIRECT(siw_qp_llp_data_ready, ready);
 	mpa2_siw_callbacks.data_ready = (void (*)(struct sock *))ready;
 	mpa2_siw_callbacks.write_space = (void (*)(struct sock *))space;
 	mpa2_siw_callbacks.state_change = (void (*)(struct sock *))state;

@@ -31,6 +31,7 @@ struct mpa2_siw_callbacks {
 	void (*write_space)(struct sock *sk);
 	void (*error_report)(struct sock *sk);
 };
+
 extern struct mpa2_siw_callbacks mpa2_siw_callbacks;
 
 /*
@@ -46,6 +47,7 @@ enum mpa2_lock_key {
 	MPA2_KEY_SK_LOCK_V6,
 	MPA2_KEY_NR,
 };
+
 struct lock_class_key *mpa2_siw_lock_key(enum mpa2_lock_key which);
 const char *mpa2_siw_lock_name(void);
 

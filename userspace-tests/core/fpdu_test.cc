@@ -20,9 +20,8 @@ Parsed Parse(const Octets &octets, bool crc)
 	const Octets exact(octets);
 	Parsed parsed{};
 
-	parsed.status = mpa2_fpdu_parse(exact.data(), exact.size(), crc,
-					&parsed.fpdu, &parsed.need_total,
-					&parsed.cause);
+	parsed.status = mpa2_fpdu_parse(exact.data(), exact.size(), crc, &parsed.fpdu,
+					&parsed.need_total, &parsed.cause);
 	return parsed;
 }
 
@@ -45,16 +44,16 @@ TEST(Rtr, IsTheStandardsOctets)
 {
 	for (const auto &vector : rtr_vectors) {
 		uint8_t out[MPA2_RTR_MAX];
-		const size_t len = mpa2_rtr_build(
-			static_cast<mpa2_rtr>(vector.kind), vector.crc,
-			vector.markers, out, sizeof(out));
+		const size_t len =
+			mpa2_rtr_build(static_cast<mpa2_rtr>(vector.kind), vector.crc,
+				       vector.markers, out, sizeof(out));
 
 		EXPECT_EQ(Octets(vector.octets, vector.octets + vector.len),
 			  Octets(out, out + len))
 			<< vector.desc;
-		EXPECT_EQ(0u, mpa2_rtr_build(static_cast<mpa2_rtr>(vector.kind),
-					     vector.crc, vector.markers, out,
-					     vector.len - 1u));
+		EXPECT_EQ(0u,
+			  mpa2_rtr_build(static_cast<mpa2_rtr>(vector.kind), vector.crc,
+					 vector.markers, out, vector.len - 1u));
 	}
 }
 
@@ -64,8 +63,8 @@ TEST(Rtr, ReadResponseCopiesTheSink)
 	uint8_t out[MPA2_RTR_MAX];
 
 	for (int crc = 0; crc < 2; crc++) {
-		ASSERT_EQ(20u, mpa2_read_response_build(1, 0, crc, false, out,
-							sizeof(out)));
+		ASSERT_EQ(20u,
+			  mpa2_read_response_build(1, 0, crc, false, out, sizeof(out)));
 		EXPECT_EQ(0, memcmp(out, read_response_octets[crc], 20));
 	}
 	mpa2_read_response_build(0xabcd, 0x1122334455667788, false, false, out,
@@ -80,9 +79,8 @@ TEST(Terminate, IsTheStandardsOctets)
 	for (const auto &vector : terminate_vectors) {
 		uint8_t out[MPA2_TERMINATE_MAX];
 
-		ASSERT_EQ(28u, mpa2_terminate_build(2, 0, vector.code,
-						    vector.crc, false, out,
-						    sizeof(out)));
+		ASSERT_EQ(28u, mpa2_terminate_build(2, 0, vector.code, vector.crc, false,
+						    out, sizeof(out)));
 		EXPECT_EQ(0, memcmp(out, vector.octets, 28));
 	}
 }
@@ -92,9 +90,9 @@ TEST(Terminate, WithTheHeaderItMeans)
 	uint8_t out[MPA2_TERMINATE_MAX];
 	const Octets header = Hex("4143 00000000 00000000 00000001 00000000");
 
-	ASSERT_EQ(48u, mpa2_terminate_build_with_header(
-			       1, 2, 2, header.data(), header.size(), 0x12,
-			       true, false, out, sizeof(out)));
+	ASSERT_EQ(48u,
+		  mpa2_terminate_build_with_header(1, 2, 2, header.data(), header.size(),
+						   0x12, true, false, out, sizeof(out)));
 	EXPECT_EQ(0, memcmp(out, terminate_with_header_octets, 48));
 }
 
@@ -107,9 +105,9 @@ TEST(FirstFpdu, IsAnRtrOnlyOnceItIsWhole)
 		if (vector.markers)
 			continue; /* we never ask for them */
 		for (size_t len = 0; len < whole.size(); len++) {
-			const Parsed parsed = Parse(
-				Octets(whole.begin(), whole.begin() + long(len)),
-				vector.crc);
+			const Parsed parsed =
+				Parse(Octets(whole.begin(), whole.begin() + long(len)),
+				      vector.crc);
 
 			EXPECT_EQ(MPA2_NEED_MORE, parsed.status);
 			EXPECT_EQ(len < 2 ? 2u : vector.len, parsed.need_total);
@@ -150,11 +148,10 @@ TEST(FirstFpdu, AnyStagAndOffsetWillDo)
 	EXPECT_EQ(MPA2_RTR_WRITE,
 		  Parse(Hex("000ec140 00000000 0000000000000000 00000000"), false)
 			  .fpdu.rtr);
-	const Parsed read = Parse(
-		Hex("002e4141 00000000 00000001 00000001 00000000 "
-		    "0000abcd 0000000000001234 00000000 00001234 "
-		    "0000000000005678 00000000"),
-		false);
+	const Parsed read = Parse(Hex("002e4141 00000000 00000001 00000001 00000000 "
+				      "0000abcd 0000000000001234 00000000 00001234 "
+				      "0000000000005678 00000000"),
+				  false);
 	EXPECT_EQ(MPA2_RTR_READ, read.fpdu.rtr);
 	EXPECT_EQ(0xabcdu, read.fpdu.sink_stag);
 	EXPECT_EQ(0x1234u, read.fpdu.sink_to);
@@ -197,8 +194,7 @@ TEST(FirstFpdu, ATerminateIsNoRtr)
 {
 	for (const auto &vector : terminate_vectors)
 		EXPECT_EQ(MPA2_FPDU_TERMINATE,
-			  Parse(Octets(vector.octets, vector.octets + 28),
-				vector.crc)
+			  Parse(Octets(vector.octets, vector.octets + 28), vector.crc)
 				  .fpdu.kind);
 }
 
@@ -215,32 +211,27 @@ TEST(FirstFpdu, EachWrongFieldHasItsTerminate)
 		{ "DDP version of a tagged one",
 		  "000ec040 00000001 0000000000000000 00000000", 1, 1, 4, 14 },
 		{ "DDP version of an untagged one",
-		  "00124043 00000000 00000000 00000001 00000000 00000000", 1, 2,
-		  6, 18 },
-		{ "queue number",
-		  "00124143 00000000 00000003 00000001 00000000 00000000", 1, 2,
-		  1, 18 },
+		  "00124043 00000000 00000000 00000001 00000000 00000000", 1, 2, 6, 18 },
+		{ "queue number", "00124143 00000000 00000003 00000001 00000000 00000000",
+		  1, 2, 1, 18 },
 		{ "queue number before opcode (the first fault counts)",
-		  "0012414f 00000000 00000003 00000001 00000000 00000000", 1, 2,
-		  1, 18 },
-		{ "MSN", "00124143 00000000 00000000 00000002 00000000 00000000",
-		  1, 2, 3, 18 },
-		{ "MO", "00124143 00000000 00000000 00000001 00000004 00000000",
-		  1, 2, 4, 18 },
+		  "0012414f 00000000 00000003 00000001 00000000 00000000", 1, 2, 1, 18 },
+		{ "MSN", "00124143 00000000 00000000 00000002 00000000 00000000", 1, 2, 3,
+		  18 },
+		{ "MO", "00124143 00000000 00000000 00000001 00000004 00000000", 1, 2, 4,
+		  18 },
 		{ "RDMAP version",
-		  "00124103 00000000 00000000 00000001 00000000 00000000", 0, 2,
-		  5, 18 },
-		{ "opcode", "0012414f 00000000 00000000 00000001 00000000 00000000",
-		  0, 2, 6, 18 },
-		{ "a Send on the queue of Reads",
-		  "00124143 00000000 00000001 00000001 00000000 00000000", 0, 2,
+		  "00124103 00000000 00000000 00000001 00000000 00000000", 0, 2, 5, 18 },
+		{ "opcode", "0012414f 00000000 00000000 00000001 00000000 00000000", 0, 2,
 		  6, 18 },
+		{ "a Send on the queue of Reads",
+		  "00124143 00000000 00000001 00000001 00000000 00000000", 0, 2, 6, 18 },
 		{ "a Read Response to no Read",
 		  "000ec142 00000001 0000000000000000 00000000", 0, 2, 6, 14 },
 		{ "too short for a header", "00024143 00000000", 0, 2, 0xff, 0 },
 		{ "a Read Request that is cut",
-		  "00124141 00000000 00000001 00000001 00000000 00000000", 0, 2,
-		  0xff, 0 },
+		  "00124141 00000000 00000001 00000001 00000000 00000000", 0, 2, 0xff,
+		  0 },
 	};
 
 	for (const auto &fault : faults) {
@@ -251,8 +242,7 @@ TEST(FirstFpdu, EachWrongFieldHasItsTerminate)
 		EXPECT_EQ(fault.layer, parsed.fpdu.term_layer) << fault.what;
 		EXPECT_EQ(fault.etype, parsed.fpdu.term_etype) << fault.what;
 		EXPECT_EQ(fault.code, parsed.fpdu.term_code) << fault.what;
-		EXPECT_EQ(fault.header_len, parsed.fpdu.term_header_len)
-			<< fault.what;
+		EXPECT_EQ(fault.header_len, parsed.fpdu.term_header_len) << fault.what;
 	}
 }
 

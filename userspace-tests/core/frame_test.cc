@@ -23,9 +23,8 @@ Parsed Parse(const Octets &octets, mpa2_key key)
 	const Octets exact(octets);
 	Parsed parsed{};
 
-	parsed.status = mpa2_frame_parse(exact.data(), exact.size(), key,
-					 &parsed.frame, &parsed.need_total,
-					 &parsed.cause);
+	parsed.status = mpa2_frame_parse(exact.data(), exact.size(), key, &parsed.frame,
+					 &parsed.need_total, &parsed.cause);
 	return parsed;
 }
 
@@ -56,8 +55,7 @@ TEST(Frame, ReadsTheExamplesOfTheStandard)
 
 		ASSERT_EQ(MPA2_DONE, parsed.status) << vector.desc;
 		EXPECT_EQ(vector.len, parsed.need_total) << vector.desc;
-		EXPECT_EQ(0, memcmp(&vector.frame, &parsed.frame,
-				    sizeof(parsed.frame)))
+		EXPECT_EQ(0, memcmp(&vector.frame, &parsed.frame, sizeof(parsed.frame)))
 			<< vector.desc;
 	}
 }
@@ -71,12 +69,10 @@ TEST(Frame, NeedsMoreUntilItsLastOctet)
 
 		for (size_t len = 0; len < whole.size(); len++) {
 			const Parsed parsed = Parse(
-				Octets(whole.begin(), whole.begin() + long(len)),
-				key);
+				Octets(whole.begin(), whole.begin() + long(len)), key);
 
 			EXPECT_EQ(MPA2_NEED_MORE, parsed.status);
-			EXPECT_EQ(len < 20 ? 20 : whole.size(),
-				  parsed.need_total);
+			EXPECT_EQ(len < 20 ? 20 : whole.size(), parsed.need_total);
 		}
 	}
 }
@@ -92,15 +88,13 @@ TEST(Frame, EnhancedDataBothWays)
 		frame.rev = 2;
 		frame.enhanced = 1;
 		frame.data = vector.data;
-		ASSERT_EQ(24u, mpa2_frame_build(&frame, nullptr, 0, out,
-						sizeof(out)));
+		ASSERT_EQ(24u, mpa2_frame_build(&frame, nullptr, 0, out, sizeof(out)));
 		EXPECT_EQ(0, memcmp(out + 20, vector.octets, 4));
 		const Parsed parsed = Parse(Octets(out, out + 24), MPA2_KEY_REPLY);
 		ASSERT_EQ(MPA2_DONE, parsed.status);
 		EXPECT_EQ(vector.data.ird, parsed.frame.data.ird);
 		EXPECT_EQ(vector.data.ord, parsed.frame.data.ord);
-		EXPECT_EQ(vector.data.peer_to_peer,
-			  parsed.frame.data.peer_to_peer);
+		EXPECT_EQ(vector.data.peer_to_peer, parsed.frame.data.peer_to_peer);
 		EXPECT_EQ(vector.data.rtr, parsed.frame.data.rtr);
 	}
 }
@@ -134,11 +128,9 @@ TEST(Frame, RefusesFromTheHeaderAlone)
 		{ "request key where a reply belongs", MPA2_KEY_REPLY,
 		  Request("50020004"), MPA2_CAUSE_BAD_KEY },
 		{ "last octet of the key", MPA2_KEY_REQUEST,
-		  Hex("4d504120494420526571204672616d64 40010000"),
-		  MPA2_CAUSE_BAD_KEY },
+		  Hex("4d504120494420526571204672616d64 40010000"), MPA2_CAUSE_BAD_KEY },
 		{ "an SSH banner", MPA2_KEY_REPLY,
-		  Hex("5353482d322e302d4f70656e5353485f382e3970"),
-		  MPA2_CAUSE_BAD_KEY },
+		  Hex("5353482d322e302d4f70656e5353485f382e3970"), MPA2_CAUSE_BAD_KEY },
 		{ "revision 0", MPA2_KEY_REQUEST, Request("40000000"),
 		  MPA2_CAUSE_BAD_REV },
 		{ "revision 3", MPA2_KEY_REQUEST, Request("40030000"),
@@ -159,8 +151,8 @@ TEST(Frame, RefusesFromTheHeaderAlone)
 		  MPA2_CAUSE_ENHANCED_TOO_SHORT },
 		{ "enhanced accept of 3", MPA2_KEY_REPLY, Reply("10020003"),
 		  MPA2_CAUSE_ENHANCED_TOO_SHORT },
-		{ "R does not excuse a request", MPA2_KEY_REQUEST,
-		  Request("30020003"), MPA2_CAUSE_ENHANCED_TOO_SHORT },
+		{ "R does not excuse a request", MPA2_KEY_REQUEST, Request("30020003"),
+		  MPA2_CAUSE_ENHANCED_TOO_SHORT },
 	};
 
 	for (const auto &fault : faults) {
@@ -203,19 +195,14 @@ TEST(Frame, PrivateDataUpToTheLimitAndNotBeyond)
 	mpa2_frame frame{};
 
 	frame.rev = 1;
-	EXPECT_EQ(532u, mpa2_frame_build(&frame, data.data(), 512, out,
-					 sizeof(out)));
-	EXPECT_EQ(MPA2_DONE,
-		  Parse(Octets(out, out + 532), MPA2_KEY_REQUEST).status);
-	EXPECT_EQ(0u, mpa2_frame_build(&frame, data.data(), 513, out,
-				       sizeof(out)));
+	EXPECT_EQ(532u, mpa2_frame_build(&frame, data.data(), 512, out, sizeof(out)));
+	EXPECT_EQ(MPA2_DONE, Parse(Octets(out, out + 532), MPA2_KEY_REQUEST).status);
+	EXPECT_EQ(0u, mpa2_frame_build(&frame, data.data(), 513, out, sizeof(out)));
 	frame.rev = 2;
 	frame.enhanced = 1;
-	EXPECT_EQ(532u, mpa2_frame_build(&frame, data.data(), 508, out,
-					 sizeof(out)));
+	EXPECT_EQ(532u, mpa2_frame_build(&frame, data.data(), 508, out, sizeof(out)));
 	EXPECT_EQ(Hex("0200"), Octets(out + 18, out + 20));
-	EXPECT_EQ(0u, mpa2_frame_build(&frame, data.data(), 509, out,
-				       sizeof(out)));
+	EXPECT_EQ(0u, mpa2_frame_build(&frame, data.data(), 509, out, sizeof(out)));
 }
 
 TEST(Frame, IsNotBuiltIntoTooSmallABuffer)
@@ -241,8 +228,8 @@ TEST(Frame, RandomOctetsBehindAGoodKey)
 
 		for (size_t i = 0; i < len; i++)
 			octets.push_back(static_cast<uint8_t>(random()));
-		const Parsed parsed = Parse(
-			octets, round % 2 ? MPA2_KEY_REQUEST : MPA2_KEY_REPLY);
+		const Parsed parsed =
+			Parse(octets, round % 2 ? MPA2_KEY_REQUEST : MPA2_KEY_REPLY);
 		if (parsed.status != MPA2_DONE)
 			continue;
 		EXPECT_LE(parsed.need_total, octets.size());

@@ -10,18 +10,18 @@
 #include <cstring>
 #include <vector>
 
-#define LAW(condition)                                                   \
-	do {                                                             \
-		if (!(condition)) {                                      \
-			fprintf(stderr, "broken law: %s\n", #condition); \
-			abort();                                         \
-		}                                                        \
+#define LAW(condition)                                                                   \
+	do {                                                                             \
+		if (!(condition)) {                                                      \
+			fprintf(stderr, "broken law: %s\n", #condition);                 \
+			abort();                                                         \
+		}                                                                        \
 	} while (0)
 
 /* The fuzzer's octets as small decisions, then as the rest. */
 class Source
 {
-    public:
+public:
 	Source(const uint8_t *data, size_t size) : data_(data), left_(size) {}
 
 	uint8_t Octet()
@@ -45,7 +45,7 @@ class Source
 
 	bool empty() const { return left_ == 0; }
 
-    private:
+private:
 	const uint8_t *data_;
 	size_t left_;
 };
@@ -63,8 +63,8 @@ inline mpa2_policy PolicyFrom(Source &source)
 	policy.round_ord = !!(flags & 32);
 	policy.no_negotiate_ird = !!(flags & 64);
 	policy.no_negotiate_ord = !!(flags & 128);
-	static const uint8_t kinds[4] = { MPA2_RTR_WRITE, MPA2_RTR_READ,
-					  MPA2_RTR_SEND, MPA2_RTR_WRITE };
+	static const uint8_t kinds[4] = { MPA2_RTR_WRITE, MPA2_RTR_READ, MPA2_RTR_SEND,
+					  MPA2_RTR_WRITE };
 	policy.rtr_order[0] = kinds[source.Octet() % 4];
 	policy.cap_ird = source.Octet();
 	policy.cap_ord = source.Octet();
@@ -78,7 +78,7 @@ inline mpa2_policy PolicyFrom(Source &source)
  */
 class Laws
 {
-    public:
+public:
 	Laws(mpa2_role role, const mpa2_policy &policy) : role_(role)
 	{
 		mpa2_conn_init(&conn, role, &policy);
@@ -107,7 +107,7 @@ class Laws
 
 	mpa2_conn conn;
 
-    private:
+private:
 	void See(const mpa2_action &action)
 	{
 		switch (action.type) {
@@ -161,12 +161,11 @@ inline void FeedStream(Laws &laws, Source &source)
 	if (!wanted || octets.empty())
 		return;
 	event.octets = octets.data();
-	event.octets_len = static_cast<uint32_t>(
-		octets.size() < wanted ? octets.size() : wanted);
+	event.octets_len =
+		static_cast<uint32_t>(octets.size() < wanted ? octets.size() : wanted);
 	mpa2_info info;
 	mpa2_conn_info(&laws.conn, &info);
-	event.type = info.state == MPA2_ST_W_FPDU ? MPA2_EV_FPDU :
-						    MPA2_EV_OCTETS;
+	event.type = info.state == MPA2_ST_W_FPDU ? MPA2_EV_FPDU : MPA2_EV_OCTETS;
 	event.more_queued = octets.size() > wanted;
 	laws.Feed(event);
 }

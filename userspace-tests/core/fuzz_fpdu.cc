@@ -13,8 +13,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	data++;
 	size--;
-	const auto status =
-		mpa2_fpdu_parse(data, size, crc, &fpdu, &total, &cause);
+	const auto status = mpa2_fpdu_parse(data, size, crc, &fpdu, &total, &cause);
 	LAW(total <= MPA2_FPDU_MAX);
 	if (status == MPA2_NEED_MORE) {
 		LAW(total > size);
@@ -24,8 +23,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (cause == MPA2_CAUSE_BAD_FPDU_LENGTH)
 		return 0;
 	const std::vector<uint8_t> exact(data, data + total);
-	LAW(mpa2_fpdu_parse(exact.data(), exact.size(), crc, &again,
-			    &total_again, &cause_again) == status);
+	LAW(mpa2_fpdu_parse(exact.data(), exact.size(), crc, &again, &total_again,
+			    &cause_again) == status);
 	LAW(!memcmp(&fpdu, &again, sizeof(fpdu)) && total == total_again);
 	LAW(fpdu.term_header_len <= fpdu.ulpdu_length);
 	return 0;

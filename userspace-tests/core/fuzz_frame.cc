@@ -9,8 +9,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		uint32_t total = 0;
 		uint8_t cause = 0;
 		mpa2_frame frame, again;
-		const auto status = mpa2_frame_parse(data, size, key, &frame,
-						     &total, &cause);
+		const auto status =
+			mpa2_frame_parse(data, size, key, &frame, &total, &cause);
 
 		if (status == MPA2_NEED_MORE) {
 			LAW(total > size && total <= MPA2_FRAME_MAX);
@@ -26,12 +26,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			frame.data.rtr = 0;
 		if (key == MPA2_KEY_REQUEST)
 			frame.reject = 0;
-		const size_t len =
-			mpa2_frame_build(&frame, data + frame.ulp_offset,
-					 frame.ulp_length, out, sizeof(out));
+		const size_t len = mpa2_frame_build(&frame, data + frame.ulp_offset,
+						    frame.ulp_length, out, sizeof(out));
 		LAW(len == total);
-		LAW(mpa2_frame_parse(out, len, key, &again, &total, &cause) ==
-		    MPA2_DONE);
+		LAW(mpa2_frame_parse(out, len, key, &again, &total, &cause) == MPA2_DONE);
 		LAW(!memcmp(&frame, &again, sizeof(frame)));
 	}
 	return 0;

@@ -19,7 +19,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		}
 		mpa2_conn_info(&laws.conn, &info);
 		/* Most inputs should get past the ULP and the QP. */
-		event.type = info.state == MPA2_ST_ULP ? MPA2_EV_ACCEPT :
+		event.type = info.state == MPA2_ST_ULP  ? MPA2_EV_ACCEPT :
 			     info.state == MPA2_ST_BIND ? MPA2_EV_BOUND :
 							  MPA2_EV_SENT;
 		event.ulp_ird = source.Octet();

@@ -26,10 +26,10 @@ Octets Terminate(uint8_t code, bool crc)
 
 class Initiator : public ::testing::Test
 {
-    protected:
+protected:
 	/* Up to the Request sent. */
-	Machine &Asked(const mpa2_policy &policy, uint32_t ird = 4,
-		       uint32_t ord = 4, const std::string &pd = "")
+	Machine &Asked(const mpa2_policy &policy, uint32_t ird = 4, uint32_t ord = 4,
+		       const std::string &pd = "")
 	{
 		machine = Machine(MPA2_INITIATOR, policy);
 		machine.Ulp(MPA2_EV_START, ird, ord, pd);
@@ -63,8 +63,7 @@ TEST_F(Initiator, AsksWithDepthsModelAndKinds)
 {
 	EXPECT_EQ((Names{ "CONNECT", "ARM_TIMER(0)" }),
 		  machine.Ulp(MPA2_EV_START, 32, 16, "hi"));
-	EXPECT_EQ((Names{ "SEND", "ARM_TIMER(2)" }),
-		  machine.Feed(MPA2_EV_CONNECTED));
+	EXPECT_EQ((Names{ "SEND", "ARM_TIMER(2)" }), machine.Feed(MPA2_EV_CONNECTED));
 	EXPECT_EQ(Request("10020006c020c0106869"), machine.sent);
 	EXPECT_EQ(MPA2_ST_W_HDR, machine.Info().state);
 }
@@ -125,8 +124,8 @@ TEST_F(Initiator, SendsItsRtrThenBindsThenEstablishes)
 	for (const bool crc : { false, true }) {
 		Asked(DefaultPolicy());
 		EXPECT_EQ((Names{ "STOP_TIMER", "SEND" }),
-			  machine.Stream(Reply(crc ? "5002000480048004" :
-						     "1002000480048004")));
+			  machine.Stream(
+				  Reply(crc ? "5002000480048004" : "1002000480048004")));
 		EXPECT_EQ(Rtr(MPA2_RTR_WRITE, crc), machine.sent);
 		EXPECT_EQ((Names{ "BIND" }), machine.Feed(MPA2_EV_SENT));
 		EXPECT_EQ(MPA2_RTR_WRITE, machine.Info().rtr);
@@ -181,8 +180,7 @@ TEST_F(Initiator, BindsAtOnceWithoutAnRtr)
 	EXPECT_EQ(4, machine.Info().peer_ird);
 	for (const char *reply : { "000100026869", "000200026869" }) {
 		Asked(Rev1(), 4, 6);
-		EXPECT_EQ((Names{ "STOP_TIMER", "BIND" }),
-			  machine.Stream(Reply(reply)));
+		EXPECT_EQ((Names{ "STOP_TIMER", "BIND" }), machine.Stream(Reply(reply)));
 		EXPECT_EQ("hi", machine.PrivateData());
 		EXPECT_EQ(4, machine.Info().local_ord); /* rounded */
 	}
@@ -204,10 +202,8 @@ TEST_F(Initiator, ClosesOnAReplyThatIsNone)
 		{ "Rev 1 accept", "00010000", MPA2_CAUSE_NOT_ENHANCED },
 		{ "Rev 1 with the reserved bit", "10010004 00040004",
 		  MPA2_CAUSE_NOT_ENHANCED },
-		{ "S=1 with 0 octets", "10020000",
-		  MPA2_CAUSE_ENHANCED_TOO_SHORT },
-		{ "S=1 with 3 octets", "10020003",
-		  MPA2_CAUSE_ENHANCED_TOO_SHORT },
+		{ "S=1 with 0 octets", "10020000", MPA2_CAUSE_ENHANCED_TOO_SHORT },
+		{ "S=1 with 3 octets", "10020003", MPA2_CAUSE_ENHANCED_TOO_SHORT },
 		{ "Rev 0", "10000004", MPA2_CAUSE_BAD_REV },
 		{ "Rev 3", "10030004", MPA2_CAUSE_BAD_REV },
 		{ "513 octets", "10020201", MPA2_CAUSE_PD_TOO_LONG },
@@ -218,10 +214,8 @@ TEST_F(Initiator, ClosesOnAReplyThatIsNone)
 		machine.Stream(Reply(reply.octets));
 		ASSERT_FALSE(machine.all.empty()) << reply.what;
 		EXPECT_EQ("FAILED(2)", machine.all.back()) << reply.what;
-		EXPECT_EQ(1, std::count(machine.all.begin(), machine.all.end(),
-					"CLOSE"));
-		EXPECT_EQ(0, std::count(machine.all.begin(), machine.all.end(),
-					"SEND"))
+		EXPECT_EQ(1, std::count(machine.all.begin(), machine.all.end(), "CLOSE"));
+		EXPECT_EQ(0, std::count(machine.all.begin(), machine.all.end(), "SEND"))
 			<< reply.what;
 		EXPECT_EQ(reply.cause, machine.Info().cause) << reply.what;
 	}
@@ -257,8 +251,7 @@ TEST_F(Initiator, TerminatesWithTheMatchingCode)
 				  machine.Stream(Reply(octets)))
 				<< reply.what;
 			EXPECT_EQ(Terminate(reply.code, crc), machine.sent);
-			EXPECT_EQ((Names{ "SHUTDOWN", "ARM_TIMER(4)",
-					  "FAILED(2)" }),
+			EXPECT_EQ((Names{ "SHUTDOWN", "ARM_TIMER(4)", "FAILED(2)" }),
 				  machine.Feed(MPA2_EV_SENT));
 			EXPECT_EQ((Names{ "STOP_TIMER", "CLOSE" }),
 				  machine.Feed(MPA2_EV_EOF));
@@ -291,8 +284,7 @@ TEST_F(Initiator, TerminatesWhenThePeerRequiresMarkers)
 TEST_F(Initiator, ReportsARejectAndSendsNothing)
 {
 	Asked(DefaultPolicy());
-	EXPECT_EQ((Names{ "STOP_TIMER", "REJECTED", "SHUTDOWN",
-			  "ARM_TIMER(4)" }),
+	EXPECT_EQ((Names{ "STOP_TIMER", "REJECTED", "SHUTDOWN", "ARM_TIMER(4)" }),
 		  machine.Stream(Reply("30020006801080406e6f")));
 	EXPECT_EQ("no", machine.PrivateData());
 	EXPECT_EQ(1, machine.Info().peer_data);
@@ -319,8 +311,7 @@ TEST_F(Initiator, AReplyInPiecesIsOneReply)
 
 	for (size_t chunk = 1; chunk <= reply.size(); chunk++) {
 		Asked(DefaultPolicy());
-		EXPECT_EQ((Names{ "STOP_TIMER", "SEND" }),
-			  machine.Stream(reply, chunk));
+		EXPECT_EQ((Names{ "STOP_TIMER", "SEND" }), machine.Stream(reply, chunk));
 		EXPECT_EQ("hi", machine.PrivateData());
 	}
 }
@@ -349,8 +340,7 @@ TEST_F(Initiator, FallsBackOnceAndOnlyIfPermitted)
 			  machine.Feed(loss));
 		policy.fallback = 1;
 		Asked(policy, 4, 4, "data");
-		EXPECT_EQ((Names{ "CONNECT", "ARM_TIMER(0)" }),
-			  machine.Feed(loss));
+		EXPECT_EQ((Names{ "CONNECT", "ARM_TIMER(0)" }), machine.Feed(loss));
 		machine.Feed(MPA2_EV_CONNECTED);
 		EXPECT_EQ(Request("0001000464617461"), machine.sent);
 		EXPECT_EQ(1, machine.Info().retried);
@@ -445,8 +435,7 @@ TEST_F(Initiator, UnknownEventsChangeNothing)
 		EXPECT_EQ(0, memcmp(&before, &over.conn, sizeof(before)));
 		if (event == MPA2_EV_START)
 			continue;
-		EXPECT_EQ(Names{},
-			  idle.Feed(static_cast<mpa2_event_type>(event)));
+		EXPECT_EQ(Names{}, idle.Feed(static_cast<mpa2_event_type>(event)));
 	}
 }
 
@@ -468,13 +457,12 @@ TEST_F(Initiator, HasTheTransitionsOfTheStandard)
 		    MPA2_EV_ABORT } },
 		{ MPA2_ST_CHECK,
 		  { MPA2_EV_BOUND, MPA2_EV_LOCAL_FAILURE, MPA2_EV_ABORT } },
-		{ MPA2_ST_RTR,
-		  { MPA2_EV_SENT, MPA2_EV_SEND_FAILED, MPA2_EV_ABORT } },
+		{ MPA2_ST_RTR, { MPA2_EV_SENT, MPA2_EV_SEND_FAILED, MPA2_EV_ABORT } },
 		{ MPA2_ST_REJ,
 		  { MPA2_EV_EOF, MPA2_EV_RESET, MPA2_EV_TIMER, MPA2_EV_ABORT } },
 		{ MPA2_ST_TERM,
-		  { MPA2_EV_SENT, MPA2_EV_SEND_FAILED, MPA2_EV_EOF,
-		    MPA2_EV_RESET, MPA2_EV_TIMER, MPA2_EV_ABORT } },
+		  { MPA2_EV_SENT, MPA2_EV_SEND_FAILED, MPA2_EV_EOF, MPA2_EV_RESET,
+		    MPA2_EV_TIMER, MPA2_EV_ABORT } },
 	};
 
 	for (int state = 0; state < MPA2_ST_NR; state++) {
@@ -484,15 +472,12 @@ TEST_F(Initiator, HasTheTransitionsOfTheStandard)
 			for (const auto &row : rows)
 				if (row.state == state)
 					wanted = std::count(row.events.begin(),
-							    row.events.end(),
-							    event);
+							    row.events.end(), event);
 			EXPECT_EQ(wanted,
 				  mpa2_transition_exists(
-					  MPA2_INITIATOR,
-					  static_cast<mpa2_state>(state),
+					  MPA2_INITIATOR, static_cast<mpa2_state>(state),
 					  static_cast<mpa2_event_type>(event)))
-				<< mpa2_state_text(unsigned(state)) << " "
-				<< event;
+				<< mpa2_state_text(unsigned(state)) << " " << event;
 		}
 	}
 }

@@ -49,10 +49,10 @@ inline Octets Reply(const std::string &rest)
 inline std::string Name(const mpa2_action &action)
 {
 	static const char *const names[] = {
-		"NONE",	   "CONNECT",	  "SEND",     "ARM_TIMER", "STOP_TIMER",
-		"CONNECT_REQUEST",	  "BIND",     "CONSUME",   "OPEN_FENCE",
-		"ESTABLISHED",		  "REJECTED", "FAILED",	   "SHUTDOWN",
-		"CLOSE",   "RESET",
+		"NONE",       "CONNECT",         "SEND",     "ARM_TIMER",
+		"STOP_TIMER", "CONNECT_REQUEST", "BIND",     "CONSUME",
+		"OPEN_FENCE", "ESTABLISHED",     "REJECTED", "FAILED",
+		"SHUTDOWN",   "CLOSE",           "RESET",
 	};
 	std::string text = names[action.type];
 
@@ -89,7 +89,7 @@ inline mpa2_policy DefaultPolicy()
 
 class Machine
 {
-    public:
+public:
 	Machine(mpa2_role role, const mpa2_policy &policy)
 	{
 		mpa2_conn_init(&conn, role, &policy);
@@ -176,8 +176,7 @@ class Machine
 			wanted = mpa2_conn_wanted(&conn);
 			if (octets.size() < wanted)
 				return names;
-			const Octets piece(octets.begin(),
-					   octets.begin() + wanted);
+			const Octets piece(octets.begin(), octets.begin() + wanted);
 			event.type = MPA2_EV_FPDU;
 			event.octets = piece.data();
 			event.octets_len = wanted;
@@ -198,13 +197,12 @@ class Machine
 	{
 		const mpa2_info info = Info();
 
-		return { reinterpret_cast<const char *>(info.ulp_pd),
-			 info.ulp_pd_len };
+		return { reinterpret_cast<const char *>(info.ulp_pd), info.ulp_pd_len };
 	}
 
 	mpa2_conn conn;
-	Octets sent;	 /* of the last SEND */
-	Names all;	 /* every action so far */
+	Octets sent;     /* of the last SEND */
+	Names all;       /* every action so far */
 	size_t left = 0; /* octets that Stream() has not taken */
 };
 

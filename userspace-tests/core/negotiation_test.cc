@@ -16,8 +16,7 @@ mpa2_policy PolicyOf(uint8_t rtr_set, uint16_t cap, bool round)
 	policy.cap_ird = policy.cap_ord = cap;
 	policy.round_ord = round;
 	memset(policy.rtr_order, 0, sizeof(policy.rtr_order));
-	for (const uint8_t kind :
-	     { MPA2_RTR_WRITE, MPA2_RTR_READ, MPA2_RTR_SEND })
+	for (const uint8_t kind : { MPA2_RTR_WRITE, MPA2_RTR_READ, MPA2_RTR_SEND })
 		if (rtr_set & kind)
 			policy.rtr_order[n++] = kind;
 	return policy;
@@ -30,16 +29,16 @@ TEST(Reply, RowsN1ToN12)
 		mpa2_policy policy = PolicyOf(row.rtr_set, row.cap, false);
 		mpa2_reply_result result;
 
-		mpa2_negotiate_reply(&row.request, &policy, row.ulp_ird,
-				     row.ulp_ord, &result);
+		mpa2_negotiate_reply(&row.request, &policy, row.ulp_ird, row.ulp_ord,
+				     &result);
 		EXPECT_EQ(row.reply_ird, result.reply.ird) << row.desc;
 		EXPECT_EQ(row.reply_ord, result.reply.ord) << row.desc;
 		EXPECT_EQ(row.local_ird, result.local_ird) << row.desc;
 		EXPECT_EQ(row.local_ord, result.local_ord) << row.desc;
 		EXPECT_EQ(0, result.reject);
 		policy.round_ord = 1;
-		mpa2_negotiate_reply(&row.request, &policy, row.ulp_ird,
-				     row.ulp_ord, &result);
+		mpa2_negotiate_reply(&row.request, &policy, row.ulp_ird, row.ulp_ord,
+				     &result);
 		EXPECT_EQ(row.rounded_ord, result.local_ord) << row.desc;
 		EXPECT_EQ(row.reply_ord == MPA2_DEPTH_NONE ? MPA2_DEPTH_NONE :
 							     row.rounded_ord,
@@ -56,8 +55,8 @@ TEST(Check, RowsN13ToN18)
 			row.sent.peer_to_peer ? row.sent.rtr : 7, row.cap, false);
 		mpa2_check_result result;
 
-		mpa2_negotiate_check(&row.sent, &row.reply, &policy,
-				     row.ulp_ird, row.ulp_ord, &result);
+		mpa2_negotiate_check(&row.sent, &row.reply, &policy, row.ulp_ird,
+				     row.ulp_ord, &result);
 		EXPECT_EQ(row.terminate, result.terminate) << row.desc;
 		if (row.terminate)
 			continue;
@@ -73,18 +72,16 @@ TEST(Rtr, EveryOfferedSetAgainstEverySupportedOne)
 		for (int supported = 0; supported < 7; supported++) {
 			const rtr_pair &pair = rtr_pairs[offered][supported];
 			mpa2_enhanced request{ 4, 4, 1, rtr_sets[offered] };
-			mpa2_policy responder =
-				PolicyOf(rtr_sets[supported], 128, true);
-			mpa2_policy initiator =
-				PolicyOf(rtr_sets[offered], 128, true);
+			mpa2_policy responder = PolicyOf(rtr_sets[supported], 128, true);
+			mpa2_policy initiator = PolicyOf(rtr_sets[offered], 128, true);
 			mpa2_reply_result reply;
 			mpa2_check_result check;
 
 			mpa2_negotiate_reply(&request, &responder, 4, 4, &reply);
 			EXPECT_EQ(pair.reply, reply.reply.rtr);
 			EXPECT_EQ(1, reply.reply.peer_to_peer);
-			mpa2_negotiate_check(&request, &reply.reply, &initiator,
-					     4, 4, &check);
+			mpa2_negotiate_check(&request, &reply.reply, &initiator, 4, 4,
+					     &check);
 			EXPECT_EQ(pair.rtr, check.rtr);
 			EXPECT_EQ(pair.rtr ? 0 : MPA2_TERM_NO_MATCHING_RTR,
 				  check.terminate);
@@ -95,8 +92,7 @@ TEST(Rtr, EveryOfferedSetAgainstEverySupportedOne)
 /* F8; FS-07: A=1 with no kind offered is answered with ours. */
 TEST(Rtr, NothingOfferedIsAnsweredWithWhatWeSupport)
 {
-	const mpa2_policy policy = PolicyOf(MPA2_RTR_READ | MPA2_RTR_SEND, 128,
-					    true);
+	const mpa2_policy policy = PolicyOf(MPA2_RTR_READ | MPA2_RTR_SEND, 128, true);
 	const mpa2_enhanced request{ 4, 4, 1, 0 };
 	mpa2_reply_result result;
 
@@ -218,8 +214,7 @@ TEST(Depths, CapsHoldForEveryValue)
 		mpa2_reply_result reply;
 		mpa2_check_result check;
 
-		mpa2_negotiate_reply(&peer, &policy, 0xffffffff, 0xffffffff,
-				     &reply);
+		mpa2_negotiate_reply(&peer, &policy, 0xffffffff, 0xffffffff, &reply);
 		EXPECT_LE(reply.local_ird, 16);
 		EXPECT_LE(reply.local_ord, 16);
 		mpa2_negotiate_check(&sent, &peer, &policy, 16, 16, &check);

@@ -9,8 +9,7 @@ namespace
 {
 
 const char *const kWriteRtr = "000ec140 00000001 0000000000000000 00000000";
-const char *const kSendRtr =
-	"00124143 00000000 00000000 00000001 00000000 00000000";
+const char *const kSendRtr = "00124143 00000000 00000000 00000001 00000000 00000000";
 const char *const kReadRtr = "002e4141 00000000 00000001 00000001 00000000 "
 			     "00000001 0000000000000000 00000000 00000001 "
 			     "0000000000000000 00000000";
@@ -19,12 +18,11 @@ const char *const kSend =
 
 class Responder : public ::testing::Test
 {
-    protected:
+protected:
 	void Begin(const mpa2_policy &policy = DefaultPolicy())
 	{
 		machine = Machine(MPA2_RESPONDER, policy);
-		EXPECT_EQ((Names{ "ARM_TIMER(1)" }),
-			  machine.Feed(MPA2_EV_CONNECTED));
+		EXPECT_EQ((Names{ "ARM_TIMER(1)" }), machine.Feed(MPA2_EV_CONNECTED));
 		machine.all.clear();
 	}
 
@@ -38,13 +36,11 @@ class Responder : public ::testing::Test
 	}
 
 	/* And accepted, with the Reply out. */
-	void Accepted(const std::string &request, uint32_t ird = 4,
-		      uint32_t ord = 4,
+	void Accepted(const std::string &request, uint32_t ird = 4, uint32_t ord = 4,
 		      const mpa2_policy &policy = DefaultPolicy())
 	{
 		Asked(request, policy);
-		EXPECT_EQ((Names{ "BIND" }),
-			  machine.Ulp(MPA2_EV_ACCEPT, ird, ord));
+		EXPECT_EQ((Names{ "BIND" }), machine.Ulp(MPA2_EV_ACCEPT, ird, ord));
 		EXPECT_EQ((Names{ "SEND" }), machine.Feed(MPA2_EV_BOUND));
 		reply_sent = machine.Feed(MPA2_EV_SENT);
 		machine.all.clear();
@@ -54,8 +50,8 @@ class Responder : public ::testing::Test
 	Names reply_sent;
 };
 
-const std::string kP2pRequest = "1002000480048004";	/* C */
-const std::string kP2pAnyRequest = "10020004c004c004";	/* B C D */
+const std::string kP2pRequest = "1002000480048004";    /* C */
+const std::string kP2pAnyRequest = "10020004c004c004"; /* B C D */
 const std::string kClientServerRequest = "1002000400040004";
 
 /* MPA-07, MPA-11, NEG-09, ENH-15 */
@@ -86,8 +82,7 @@ TEST_F(Responder, ClientServerIsEstablishedWithTheReply)
 	Accepted(kClientServerRequest);
 	EXPECT_EQ(Reply("1002000400040004"), machine.sent);
 	EXPECT_EQ((Names{ "ESTABLISHED" }), reply_sent);
-	EXPECT_EQ((Names{ "STOP_TIMER", "OPEN_FENCE(0)" }),
-		  machine.Show(Hex(kSend)));
+	EXPECT_EQ((Names{ "STOP_TIMER", "OPEN_FENCE(0)" }), machine.Show(Hex(kSend)));
 }
 
 /* ENH-03, ENH-07, ENH-09, AMB-07, AMB-08, F1..F3 */
@@ -177,8 +172,7 @@ TEST_F(Responder, ClosesSilentlyOnWhatIsNoRequest)
 
 	for (const auto &one : junk) {
 		Begin();
-		EXPECT_EQ((Names{ "STOP_TIMER", "CLOSE" }),
-			  machine.Stream(one.octets))
+		EXPECT_EQ((Names{ "STOP_TIMER", "CLOSE" }), machine.Stream(one.octets))
 			<< one.what;
 		EXPECT_EQ(one.cause, machine.Info().cause) << one.what;
 	}
@@ -204,8 +198,7 @@ TEST_F(Responder, ResetsEnhancedRequestsWhenSwitchedOff)
 
 	policy.accept_enhanced = 0;
 	Begin(policy);
-	EXPECT_EQ((Names{ "STOP_TIMER", "RESET" }),
-		  machine.Stream(Request("10020006")));
+	EXPECT_EQ((Names{ "STOP_TIMER", "RESET" }), machine.Stream(Request("10020006")));
 	Accepted("00010000", 4, 4, policy);
 	EXPECT_EQ(Reply("00010000"), machine.sent);
 }
@@ -240,8 +233,7 @@ TEST_F(Responder, RejectsWithEnhancedDataWhereAskedWithIt)
 	Asked("1002000480048008");
 	EXPECT_EQ((Names{ "SEND" }), machine.Ulp(MPA2_EV_REJECT, 0, 0, "no"));
 	EXPECT_EQ(Reply("30020006 80088004 6e6f"), machine.sent);
-	EXPECT_EQ((Names{ "SHUTDOWN", "ARM_TIMER(4)" }),
-		  machine.Feed(MPA2_EV_SENT));
+	EXPECT_EQ((Names{ "SHUTDOWN", "ARM_TIMER(4)" }), machine.Feed(MPA2_EV_SENT));
 	EXPECT_EQ((Names{ "STOP_TIMER", "CLOSE" }), machine.Feed(MPA2_EV_EOF));
 	Asked("00010000");
 	machine.Ulp(MPA2_EV_REJECT, 0, 0, "no");
@@ -255,8 +247,7 @@ TEST_F(Responder, RejectsWhenTheRequiredOrdIsNotOffered)
 
 	policy.require_ord = 8;
 	Asked("1002000400040008", policy);
-	EXPECT_EQ((Names{ "SEND", "FAILED(2)" }),
-		  machine.Ulp(MPA2_EV_ACCEPT, 8, 8));
+	EXPECT_EQ((Names{ "SEND", "FAILED(2)" }), machine.Ulp(MPA2_EV_ACCEPT, 8, 8));
 	EXPECT_EQ(Reply("3002000400080008"), machine.sent);
 }
 
@@ -277,11 +268,9 @@ TEST_F(Responder, RejectsWhenTheQpCannotBeBound)
 {
 	Asked(kP2pRequest);
 	machine.Ulp(MPA2_EV_ACCEPT, 4, 4);
-	EXPECT_EQ((Names{ "SEND", "FAILED(3)" }),
-		  machine.Feed(MPA2_EV_LOCAL_FAILURE));
+	EXPECT_EQ((Names{ "SEND", "FAILED(3)" }), machine.Feed(MPA2_EV_LOCAL_FAILURE));
 	EXPECT_EQ(Reply("3002000480048004"), machine.sent);
-	EXPECT_EQ((Names{ "SHUTDOWN", "ARM_TIMER(4)" }),
-		  machine.Feed(MPA2_EV_SENT));
+	EXPECT_EQ((Names{ "SHUTDOWN", "ARM_TIMER(4)" }), machine.Feed(MPA2_EV_SENT));
 }
 
 TEST_F(Responder, AnEndWhileTheUlpDecidesFailsTheAnswer)
@@ -304,8 +293,7 @@ TEST_F(Responder, AnEndWhileTheUlpDecidesFailsTheAnswer)
 TEST_F(Responder, WriteRtrIsTakenAndOpensTheFence)
 {
 	Accepted(kP2pAnyRequest);
-	EXPECT_EQ((Names{ "STOP_TIMER", "CONSUME(20)", "OPEN_FENCE(2)",
-			  "ESTABLISHED" }),
+	EXPECT_EQ((Names{ "STOP_TIMER", "CONSUME(20)", "OPEN_FENCE(2)", "ESTABLISHED" }),
 		  machine.Show(Hex(kWriteRtr)));
 	EXPECT_EQ(MPA2_RTR_WRITE, machine.Info().rtr);
 }
@@ -318,16 +306,14 @@ TEST_F(Responder, ReadRtrIsAnsweredBeforeTheFenceOpens)
 		  machine.Show(Hex(kReadRtr)));
 	EXPECT_EQ(Octets(read_response_octets[0], read_response_octets[0] + 20),
 		  machine.sent);
-	EXPECT_EQ((Names{ "OPEN_FENCE(4)", "ESTABLISHED" }),
-		  machine.Feed(MPA2_EV_SENT));
+	EXPECT_EQ((Names{ "OPEN_FENCE(4)", "ESTABLISHED" }), machine.Feed(MPA2_EV_SENT));
 }
 
 /* AMB-02, RTR-22 */
 TEST_F(Responder, SendRtrIsTakenOnlyIfWeFlaggedIt)
 {
 	Accepted(kP2pAnyRequest);
-	EXPECT_EQ((Names{ "STOP_TIMER", "CONSUME(24)", "OPEN_FENCE(1)",
-			  "ESTABLISHED" }),
+	EXPECT_EQ((Names{ "STOP_TIMER", "CONSUME(24)", "OPEN_FENCE(1)", "ESTABLISHED" }),
 		  machine.Show(Hex(kSendRtr)));
 	Accepted(kP2pRequest);
 	EXPECT_EQ((Names{ "STOP_TIMER", "OPEN_FENCE(0)", "ESTABLISHED" }),
@@ -338,12 +324,10 @@ TEST_F(Responder, SendRtrIsTakenOnlyIfWeFlaggedIt)
 TEST_F(Responder, ABareFpduIsASendRtrOnlyIfWeFlaggedIt)
 {
 	Accepted(kP2pAnyRequest);
-	EXPECT_EQ((Names{ "STOP_TIMER", "CONSUME(8)", "OPEN_FENCE(0)",
-			  "ESTABLISHED" }),
+	EXPECT_EQ((Names{ "STOP_TIMER", "CONSUME(8)", "OPEN_FENCE(0)", "ESTABLISHED" }),
 		  machine.Show(Hex("0000000000000000")));
 	Accepted(kP2pRequest);
-	EXPECT_EQ((Names{ "STOP_TIMER", "SEND" }),
-		  machine.Show(Hex("0000000000000000")));
+	EXPECT_EQ((Names{ "STOP_TIMER", "SEND" }), machine.Show(Hex("0000000000000000")));
 	EXPECT_EQ(Hex("00164147 00000000 00000002 00000001 00000000 02ff0000 "
 		      "00000000"),
 		  machine.sent);
@@ -375,9 +359,8 @@ TEST_F(Responder, NothingHappensBeforeTheWholeFpduIsThere)
 
 	Accepted(kP2pAnyRequest);
 	for (size_t len = 1; len < whole.size(); len++) {
-		EXPECT_EQ(Names{}, machine.Show(Octets(
-					   whole.begin(),
-					   whole.begin() + long(len))));
+		EXPECT_EQ(Names{},
+			  machine.Show(Octets(whole.begin(), whole.begin() + long(len))));
 		EXPECT_EQ(MPA2_ST_W_FPDU, machine.Info().state);
 	}
 	EXPECT_EQ(whole.size(), mpa2_conn_wanted(&machine.conn));
@@ -428,10 +411,8 @@ TEST_F(Responder, EveryEndBeforeTheFpduIsToldOnce)
 		mpa2_event_type event;
 		const char *failure;
 	} ends[] = {
-		{ MPA2_EV_EOF, "FAILED(0)" },
-		{ MPA2_EV_RESET, "FAILED(0)" },
-		{ MPA2_EV_TIMER, "FAILED(1)" },
-		{ MPA2_EV_LOCAL_FAILURE, "FAILED(3)" },
+		{ MPA2_EV_EOF, "FAILED(0)" },   { MPA2_EV_RESET, "FAILED(0)" },
+		{ MPA2_EV_TIMER, "FAILED(1)" }, { MPA2_EV_LOCAL_FAILURE, "FAILED(3)" },
 		{ MPA2_EV_ABORT, "FAILED(4)" },
 	};
 
@@ -458,8 +439,7 @@ TEST_F(Responder, FailedSendsEndIt)
 		  machine.Feed(MPA2_EV_SEND_FAILED));
 	Asked(kP2pRequest);
 	machine.Ulp(MPA2_EV_REJECT, 0, 0);
-	EXPECT_EQ((Names{ "STOP_TIMER", "CLOSE" }),
-		  machine.Feed(MPA2_EV_SEND_FAILED));
+	EXPECT_EQ((Names{ "STOP_TIMER", "CLOSE" }), machine.Feed(MPA2_EV_SEND_FAILED));
 }
 
 /* Private data of an accept that does not fit is no reason to lie. */
@@ -477,20 +457,19 @@ TEST_F(Responder, UnknownEventsChangeNothing)
 		Begin();
 		machine.Feed(MPA2_EV_ABORT);
 		const mpa2_conn before = machine.conn;
-		EXPECT_EQ(Names{},
-			  machine.Feed(static_cast<mpa2_event_type>(event)));
+		EXPECT_EQ(Names{}, machine.Feed(static_cast<mpa2_event_type>(event)));
 		EXPECT_EQ(0, memcmp(&before, &machine.conn, sizeof(before)));
 	}
 }
 
 TEST_F(Responder, HasTheTransitionsOfTheStandard)
 {
-	const std::vector<int> linger{ MPA2_EV_SENT, MPA2_EV_SEND_FAILED,
-				       MPA2_EV_EOF,  MPA2_EV_RESET,
-				       MPA2_EV_TIMER, MPA2_EV_ABORT };
-	const std::vector<int> frame{ MPA2_EV_OCTETS, MPA2_EV_EOF,
-				      MPA2_EV_RESET, MPA2_EV_TIMER,
-				      MPA2_EV_ABORT };
+	const std::vector<int> linger{
+		MPA2_EV_SENT,  MPA2_EV_SEND_FAILED, MPA2_EV_EOF,
+		MPA2_EV_RESET, MPA2_EV_TIMER,       MPA2_EV_ABORT
+	};
+	const std::vector<int> frame{ MPA2_EV_OCTETS, MPA2_EV_EOF, MPA2_EV_RESET,
+				      MPA2_EV_TIMER, MPA2_EV_ABORT };
 	const struct {
 		mpa2_state state;
 		std::vector<int> events;
@@ -507,8 +486,7 @@ TEST_F(Responder, HasTheTransitionsOfTheStandard)
 		{ MPA2_ST_W_FPDU,
 		  { MPA2_EV_FPDU, MPA2_EV_EOF, MPA2_EV_RESET, MPA2_EV_TIMER,
 		    MPA2_EV_ABORT, MPA2_EV_LOCAL_FAILURE } },
-		{ MPA2_ST_RTR,
-		  { MPA2_EV_SENT, MPA2_EV_SEND_FAILED, MPA2_EV_ABORT } },
+		{ MPA2_ST_RTR, { MPA2_EV_SENT, MPA2_EV_SEND_FAILED, MPA2_EV_ABORT } },
 		{ MPA2_ST_REJ, linger },
 		{ MPA2_ST_TERM, linger },
 	};
@@ -520,15 +498,12 @@ TEST_F(Responder, HasTheTransitionsOfTheStandard)
 			for (const auto &row : rows)
 				if (row.state == state)
 					wanted = std::count(row.events.begin(),
-							    row.events.end(),
-							    event);
+							    row.events.end(), event);
 			EXPECT_EQ(wanted,
 				  mpa2_transition_exists(
-					  MPA2_RESPONDER,
-					  static_cast<mpa2_state>(state),
+					  MPA2_RESPONDER, static_cast<mpa2_state>(state),
 					  static_cast<mpa2_event_type>(event)))
-				<< mpa2_state_text(unsigned(state)) << " "
-				<< event;
+				<< mpa2_state_text(unsigned(state)) << " " << event;
 		}
 	}
 }
