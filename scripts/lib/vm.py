@@ -121,6 +121,7 @@ class Machine:
             "IW_TOP": top,
             "IW_CACHE": os.environ["IW_CACHE"],
             "IW_FLAVOUR": args.flavour,
+            "IW_PYTHON": os.environ["IW_PYTHON"],
             "IW_RESULTS": "/run/iw_mpa2",
             "IW_MODULES": os.path.join(args.image, "modules"),
             "IW_MODULE_KO": args.module or "",
