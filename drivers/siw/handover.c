@@ -383,13 +383,17 @@ static const struct mpa2_sock_ops *siw_ops(void)
 /* Let siw see what came before its callbacks were there; in_use held. */
 static void kick_receive(struct sock *sk, bool closed)
 {
+	/* siw's callbacks expect to run where TCP calls them, with BHs off. */
 	lock_sock(sk);
 	local_bh_disable();
 	static_call(siw_qp_llp_data_ready)(sk);
 	local_bh_enable();
 	release_sock(sk);
-	if (closed)
-		mpa2_siw_callbacks.state_change(sk);
+	if (!closed)
+		return;
+	local_bh_disable();
+	mpa2_siw_callbacks.state_change(sk);
+	local_bh_enable();
 }
 
 /**
