@@ -727,11 +727,13 @@ static void used_qp_is_refused(struct kunit *test)
 static void connected_qp_is_refused(struct kunit *test)
 {
 	struct link *link = make_link(test);
+	struct link *other = make_link(test);
 	struct mpa2_binding second = {};
 	struct mpa2_handover h;
 
 	KUNIT_ASSERT_EQ(test, attach_responder(link), 0);
 	h = handover_of(link, 0);
+	h.sock = other->sock;
 	KUNIT_EXPECT_EQ(test, mpa2_siw_check_qp(link->qp), -EINVAL);
 	KUNIT_EXPECT_EQ(test, mpa2_siw_attach_initiator(&second, &h), -EINVAL);
 	KUNIT_EXPECT_NULL(test, second.cep);

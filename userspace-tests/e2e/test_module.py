@@ -4,6 +4,8 @@
 import os
 import subprocess
 
+import pytest
+
 import mpa
 from conftest import Agent, run, seconds, wait_until
 
@@ -46,6 +48,7 @@ def test_fr85_unload_is_refused_while_used(agents, responder, dial):
     responder.expect("DISCONNECTED", id=number)
 
 
+@pytest.mark.stock
 def test_listeners_from_before_loading_stay_and_are_named(agents, initiator, responder):
     assert agents
     unload()
