@@ -67,8 +67,7 @@ DEFINE_STATIC_CALL(mpa2_lookup, mpa2_stub_lookup);
 DEFINE_STATIC_CALL(mpa2_text_module, mpa2_stub_text_module);
 
 /* Make a static call go to what was found at an address. */
-#define DIRECT(name, address) \
-	static_call_update(name, (typeof(STATIC_CALL_TRAMP(name)) *)address)
+#define DIRECT(name, address) static_call_update(name, (void *)(address))
 
 struct mpa2_siw_callbacks mpa2_siw_callbacks;
 
