@@ -3,11 +3,15 @@
 
 import json
 import os
+import pathlib
 
 import pytest
 
+import mpa
+import tcp_capture
 from conftest import TOOLS, seconds, wait_until
 
+RESULTS = pathlib.Path(os.environ.get("IW_RESULTS", "/tmp"))
 COUNT = int(os.environ.get("IW_COUNT", "200"))
 
 
@@ -84,6 +88,39 @@ def test_passive_first_by_each_rtr(hosta, hostb, set_parameter, rtr):
     set_parameter(rtr=rtr)
     passive_first(hosta, hostb, min(COUNT, 20), ("--ird", "4", "--ord", "4"),
                   ("--ird", "4", "--ord", "0"))
+
+
+def captured(path):
+    """The one connection of a capture, once both FINs are in it."""
+    connections = tcp_capture.read_connections(path)
+    if connections and all(connections[0].has("FIN", way) for way in (0, 1)):
+        return connections[0]
+    return None
+
+
+@pytest.mark.parametrize("rtr,kind", [("write", "C"), ("read", "D"), ("send", "B")])
+def test_enh_rtr_capture_is_the_standards_octets(hosta, hostb, set_parameter, rtr, kind):
+    """ENH-04, RTR-13, RTR-23: 1.1 and 1.5 of the requirements, on the wire."""
+    set_parameter(rtr=rtr)
+    path = RESULTS / f"rtr-{rtr}.pcap"
+    path.unlink(missing_ok=True)
+    dump = hostb.popen("tcpdump", "-Z", "root", "-i", "veth_b", "--immediate-mode", "-U",
+                       "-w", str(path), "tcp port 7174")
+    try:
+        # The header of the file is written when the capture has begun.
+        wait_until(lambda: path.exists() and path.stat().st_size >= 24, "tcpdump", 20)
+        passive_first(hosta, hostb, 1)
+        wait_until(lambda: captured(path), "the end in the capture")
+    finally:
+        dump.terminate()
+        dump.communicate()
+    connection = captured(path)
+    initiator, responder = connection.stream(mpa.INITIATOR), connection.stream(mpa.RESPONDER)
+    assert initiator[:24] == mpa.request("A" + kind, 1, 1)
+    assert initiator[24:24 + len(mpa.RTR[kind])] == mpa.RTR[kind]
+    assert responder[:24] == mpa.reply("A" + kind, 1, 1)
+    if kind == "D":
+        assert responder[24:44] == mpa.READ_RESPONSE
 
 
 def test_passive_first_with_crc(hosta, hostb, set_parameter):
