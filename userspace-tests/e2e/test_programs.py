@@ -79,7 +79,7 @@ def test_passive_first_v6(hosta, hostb):
 
 
 def test_private_data_of_every_length(hosta, hostb):
-    count = 256 if COUNT >= 200 else 30
+    count = 256 if COUNT >= 200 else 2 * COUNT
     passive_first(hosta, hostb, count, ("--private-sweep",), ("--private-sweep",))
 
 
@@ -129,7 +129,7 @@ def test_passive_first_with_crc(hosta, hostb, set_parameter):
 
 
 def test_passive_first_from_many_processes(hosta, hostb):
-    passive_first(hosta, hostb, 32, (), ("--processes", "8"))
+    passive_first(hosta, hostb, min(COUNT, 32), (), ("--processes", str(min(COUNT, 8))))
 
 
 def test_rejects_with_private_data(hosta, hostb):
