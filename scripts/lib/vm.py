@@ -15,7 +15,7 @@ import time
 from verdict import Verdict
 
 # After the command the guest unloads modules and looks for leaks.
-GRACE_S = 300
+GRACE_S = 600
 HEARTBEAT_S = 20
 KVM_GET_API_VERSION = 0xAE00
 KVM_CREATE_VM = 0xAE01
