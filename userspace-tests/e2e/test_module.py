@@ -77,11 +77,13 @@ def test_wrong_parameters_are_refused_at_load(hosts):
 
 
 def test_load_and_unload_under_connects(hosta, hostb):
-    """Also modify_qp, destroy_qp and resource dumps, all the time."""
+    """Also modify_qp, destroy_qp and resource dumps, all the time.  The loops
+    pause, so that there are moments in which nobody listens and rmmod can work.
+    """
     unload()
-    serve = "while :; do rping -s -a 10.77.0.2 -C 1; done"
-    ask = "while :; do timeout 5 rping -c -a 10.77.0.2 -C 1; done"
-    dump = "while :; do rdma resource show; rdma resource show qp; rdma resource show cm_id; done"
+    serve = "while :; do rping -s -a 10.77.0.2 -C 1; sleep 0.2; done"
+    ask = "while :; do timeout 5 rping -c -a 10.77.0.2 -C 1; sleep 0.1; done"
+    dump = "while :; do rdma resource show qp; rdma resource show cm_id; sleep 0.1; done"
     loops = [subprocess.Popen(host.words("bash", "-c", script), stdout=subprocess.DEVNULL,
                               stderr=subprocess.DEVNULL, start_new_session=True)
              for host, script in ((hostb, serve), (hosta, ask), (hosta, dump))]
