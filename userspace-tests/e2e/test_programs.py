@@ -42,6 +42,15 @@ def test_ucmatose(hosta, hostb):
          ("ucmatose", "-s", "10.77.0.2", "-c", "3"))
 
 
+@pytest.mark.parametrize("tool", ["rstream", "riostream"])
+def test_rsockets(hosta, hostb, tool):
+    """Small figures: both spin, which an emulated processor has little of."""
+    options = ("-p", "7480", "-S", "1000", "-C", "5", "-I", "2")
+    output = pair(hosta, hostb, 7480, (tool, "-b", hostb.address) + options,
+                  (tool, "-s", hostb.address) + options)
+    assert "custom" in output
+
+
 @pytest.mark.parametrize("tool", ["ib_send_lat", "ib_write_bw", "ib_read_bw"])
 def test_perftest_with_rdma_cm(hosta, hostb, tool):
     options = ("-R", "-n", "20", "-s", "1024", "-F")
