@@ -447,26 +447,26 @@ static void fence_full_queue_is_held(struct kunit *test)
 	expect_completions(link, 0, QP_DEPTH, IB_WC_SUCCESS);
 }
 
-static void fence_send_rtr_takes_msn_1_and_no_receive(struct kunit *test)
+/* The RTR makes no completion, and the peer's next Send has this MSN. */
+static void open_and_expect_msn(struct kunit *test, u8 rtr, u8 msn)
 {
 	struct link *link = make_link(test);
 
 	KUNIT_ASSERT_EQ(test, post_empty_recv(link, 77), 0);
 	KUNIT_ASSERT_EQ(test, attach_responder(link), 0);
-	KUNIT_ASSERT_EQ(test, open_fence(link, MPA2_RTR_SEND), 0);
+	KUNIT_ASSERT_EQ(test, open_fence(link, rtr), 0);
 	expect_no_completion(link);
-	expect_peer_send_arrives(link, 2);
+	expect_peer_send_arrives(link, msn);
+}
+
+static void fence_send_rtr_takes_msn_1_and_no_receive(struct kunit *test)
+{
+	open_and_expect_msn(test, MPA2_RTR_SEND, 2);
 }
 
 static void fence_other_rtr_leaves_msn_1(struct kunit *test)
 {
-	struct link *link = make_link(test);
-
-	KUNIT_ASSERT_EQ(test, post_empty_recv(link, 77), 0);
-	KUNIT_ASSERT_EQ(test, attach_responder(link), 0);
-	KUNIT_ASSERT_EQ(test, open_fence(link, MPA2_RTR_READ), 0);
-	expect_no_completion(link);
-	expect_peer_send_arrives(link, 1);
+	open_and_expect_msn(test, MPA2_RTR_READ, 1);
 }
 
 static void fence_leaves_the_first_message_in_the_stream(struct kunit *test)

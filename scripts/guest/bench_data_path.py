@@ -36,11 +36,13 @@ def one(tool, port):
     """One run; its figure."""
     words, column, _ = TOOLS[tool]
     words = words + ["-p", str(port)]
-    with subprocess.Popen(on("hostb", *words, "-d", "siw_b"), stdout=subprocess.DEVNULL,
-                          stderr=subprocess.DEVNULL) as server:
+    with open(RESULTS / "server.log", "w", encoding="utf-8") as log, \
+            subprocess.Popen(on("hostb", *words, "-d", "siw_b"), stdout=log,
+                             stderr=log) as server:
         end = time.monotonic() + 20
         while not listens(port):
-            assert time.monotonic() < end and server.poll() is None, f"{tool} does not listen"
+            assert time.monotonic() < end and server.poll() is None, \
+                f"{tool} does not listen, see server.log"
             time.sleep(0.02)
         client = subprocess.run(on("hosta", *words, "-d", "siw_a", ADDRESS), check=True, timeout=60,
                                 capture_output=True, text=True)
