@@ -76,13 +76,15 @@ def test_wrong_parameters_are_refused_at_load(hosts):
     load()
 
 
-def test_load_and_unload_under_connects(hosta, hostb):
-    """Also modify_qp, destroy_qp and resource dumps, all the time.  The loops
-    pause, so that there are moments in which nobody listens and rmmod can work.
+def test_load_and_unload_under_connects(hosta, hostb, tmp_path):
+    """Also modify_qp, destroy_qp and resource dumps, all the time.  A listener
+    holds the module, so after some tries in vain no new one is let in until the
+    module is gone.
     """
     unload()
-    serve = "while :; do rping -s -a 10.77.0.2 -C 1; sleep 0.2; done"
-    ask = "while :; do timeout 5 rping -c -a 10.77.0.2 -C 1; sleep 0.1; done"
+    gate = tmp_path / "gate"
+    serve = f"while :; do [ -e {gate} ] || rping -s -a 10.77.0.2 -C 1; sleep 0.1; done"
+    ask = f"while :; do timeout {seconds(5)} rping -c -a 10.77.0.2 -C 1; sleep 0.1; done"
     dump = "while :; do rdma resource show qp; rdma resource show cm_id; sleep 0.1; done"
     loops = [subprocess.Popen(host.words("bash", "-c", script), stdout=subprocess.DEVNULL,
                               stderr=subprocess.DEVNULL, start_new_session=True)
@@ -90,8 +92,11 @@ def test_load_and_unload_under_connects(hosta, hostb):
     try:
         for _ in range(ROUNDS):
             load()
-            wait_until(lambda: unload(check=False).returncode == 0,
-                       "the module to be free", 30)
+            if not any(unload(check=False).returncode == 0 for _ in range(5)):
+                gate.touch()
+                wait_until(lambda: unload(check=False).returncode == 0,
+                           "the module to be free", 30)
+                gate.unlink()
     finally:
         for loop in loops:
             os.killpg(loop.pid, 9)
