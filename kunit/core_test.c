@@ -13,8 +13,9 @@
 #include "../userspace-tests/core/vectors.h"
 #include "core_test.h"
 
-/* ---- frames: MPA-01, MPA-02, MPA-15, MPA-16, ENH-04..07 ---- */
+/* ---- frames ---- */
 
+/* MPA-01, MPA-02, MPA-16, ENH-04..06 */
 static void frame_is_built(struct kunit *test)
 {
 	const struct frame_vector *vector = test->param_value;
@@ -28,6 +29,7 @@ static void frame_is_built(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, memcmp(out, vector->octets, len), 0);
 }
 
+/* ENH-04, ENH-06, ENH-07 */
 static void frame_is_read_at_every_length(struct kunit *test)
 {
 	const struct frame_vector *vector = test->param_value;
@@ -61,6 +63,7 @@ static void frame_desc(const struct frame_vector *vector, char *desc)
 
 KUNIT_ARRAY_PARAM(frame, frame_vectors, frame_desc);
 
+/* MPA-26, MPA-28, MPA-37, RTR-23 */
 static void rtr_is_the_standards_octets(struct kunit *test)
 {
 	const struct rtr_vector *vector = test->param_value;
@@ -136,7 +139,7 @@ struct kunit_suite mpa2_frames_suite = {
 	.test_cases = frame_cases,
 };
 
-/* ---- negotiation: NEG-01..16, RTR-09..14 ---- */
+/* ---- negotiation ---- */
 
 static struct mpa2_policy policy_of(u8 rtr_set, u16 cap)
 {
@@ -157,6 +160,7 @@ static struct mpa2_policy policy_of(u8 rtr_set, u16 cap)
 	return policy;
 }
 
+/* NEG-02..04, NEG-12, NEG-13, NEG-16 */
 static void reply_row_holds(struct kunit *test)
 {
 	const struct reply_row *row = test->param_value;
@@ -182,6 +186,7 @@ static void reply_desc(const struct reply_row *row, char *desc)
 
 KUNIT_ARRAY_PARAM(reply, reply_rows, reply_desc);
 
+/* NEG-06..08, NEG-14, NEG-15 */
 static void check_row_holds(struct kunit *test)
 {
 	const struct check_row *row = test->param_value;
@@ -206,6 +211,7 @@ static void check_desc(const struct check_row *row, char *desc)
 
 KUNIT_ARRAY_PARAM(check, check_rows, check_desc);
 
+/* RTR-09, RTR-10, RTR-12..14 */
 static void every_pair_of_rtr_sets(struct kunit *test)
 {
 	int offered, supported;
@@ -501,7 +507,7 @@ static void responder_establishes_rev1_with_the_reply(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, state_of(m), (u8)MPA2_ST_W_FPDU);
 }
 
-/* MPA-14, AMB-04 */
+/* MPA-14, SEC-10, AMB-04 */
 static void responder_closes_without_a_word_before_the_fpdu(struct kunit *test)
 {
 	static const u8 ends[] = { MPA2_EV_EOF, MPA2_EV_RESET, MPA2_EV_TIMER,

@@ -405,8 +405,9 @@ static void expect_peer_send_arrives(struct link *link, u8 msn)
 	KUNIT_EXPECT_EQ(link->test, (int)wc.opcode, (int)IB_WC_RECV);
 }
 
-/* ---- the fence: RTR-18, RTR-19, AMB-02 ---- */
+/* ---- the fence ---- */
 
+/* MPA-14, MPA-26, RTR-18, ENH-14 */
 static void fence_holds_work_and_sends_it_in_order(struct kunit *test)
 {
 	struct link *link = make_link(test);
@@ -433,6 +434,7 @@ static void fence_holds_work_and_sends_it_in_order(struct kunit *test)
 	expect_sends(link, 5, 1, 6);
 }
 
+/* MPA-14 */
 static void fence_full_queue_is_held(struct kunit *test)
 {
 	struct link *link = make_link(test);
@@ -459,16 +461,19 @@ static void open_and_expect_msn(struct kunit *test, u8 rtr, u8 msn)
 	expect_peer_send_arrives(link, msn);
 }
 
+/* RTR-19, RTR-22, AMB-02, ENH-14 */
 static void fence_send_rtr_takes_msn_1_and_no_receive(struct kunit *test)
 {
 	open_and_expect_msn(test, MPA2_RTR_SEND, 2);
 }
 
+/* RTR-19, RTR-23, ENH-14 */
 static void fence_other_rtr_leaves_msn_1(struct kunit *test)
 {
 	open_and_expect_msn(test, MPA2_RTR_READ, 1);
 }
 
+/* AMB-18 */
 static void fence_leaves_the_first_message_in_the_stream(struct kunit *test)
 {
 	struct link *link = make_link(test);
@@ -621,7 +626,7 @@ static struct kunit_case fence_cases[] = {
 	{}
 };
 
-/* ---- the initiator's hand-over: RTR-15, RTR-17, RTR-23 ---- */
+/* ---- the initiator's hand-over ---- */
 
 struct rtr_case {
 	const char *desc;
@@ -643,6 +648,7 @@ static void rtr_desc(const struct rtr_case *row, char *desc)
 
 KUNIT_ARRAY_PARAM(rtr, rtr_cases, rtr_desc);
 
+/* RTR-19, RTR-23, ENH-14 */
 static void initiator_goes_on_behind_its_rtr(struct kunit *test)
 {
 	static const u8 read_response[20] = { 0x00, 0x0e, 0xc1, 0x42, 0, 0, 0, 1 };
@@ -664,7 +670,7 @@ static void initiator_goes_on_behind_its_rtr(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, atomic_read(&link->nr_events), 0);
 }
 
-/* FR-01: what follows the reply in the same segment. */
+/* MPA-27, AMB-19; FR-01: what follows the reply in the same segment. */
 static void initiator_takes_what_came_early(struct kunit *test)
 {
 	struct link *link = make_link(test);
@@ -690,7 +696,7 @@ static bool has_event(struct link *link, enum iw_cm_event_type type)
 	return false;
 }
 
-/* A close that came before siw's callbacks were in is not missed. */
+/* MPA-35: a close that came before siw's callbacks were in is not missed. */
 static void initiator_sees_an_early_close(struct kunit *test)
 {
 	struct link *link = make_link(test);

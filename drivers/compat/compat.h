@@ -41,4 +41,17 @@ static inline int compat_kernel_connect(struct socket *sock,
 	return kernel_connect(sock, compat_sockaddr(&copy), size, flags);
 }
 
+/* 6.10: __assign_str() knows the source itself. */
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 10, 0)
+#define compat_assign_str(field, source) __assign_str(field)
+#else
+#define compat_assign_str(field, source) __assign_str(field, source)
+#endif
+
+/* Exported by ib_core, but declared in its private header only. */
+int ib_port_register_client_groups(struct ib_device *ibdev, u32 port_num,
+				   const struct attribute_group **groups);
+void ib_port_unregister_client_groups(struct ib_device *ibdev, u32 port_num,
+				      const struct attribute_group **groups);
+
 #endif /* IW_MPA2_COMPAT_H */

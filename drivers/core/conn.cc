@@ -50,6 +50,7 @@ mpa2_status TakeOctets(Conn &conn, const mpa2_event &event, mpa2_key key,
 	if (status == MPA2_DONE) {
 		conn.ulp_pd_offset = frame->ulp_offset;
 		conn.ulp_pd_len = frame->ulp_length;
+		conn.frame_len = static_cast<uint16_t>(total);
 	}
 	return status;
 }
@@ -151,6 +152,16 @@ extern "C" void mpa2_conn_init(mpa2_conn *opaque, mpa2_role role,
 	}
 }
 
+extern "C" void mpa2_conn_set_policy(mpa2_conn *opaque, const mpa2_policy *policy)
+{
+	Conn &conn = ConnOf(opaque);
+
+	if (conn.role != MPA2_RESPONDER || conn.state != State::kUlp)
+		return;
+	conn.policy = *policy;
+	conn.crc = conn.policy.crc || conn.peer_crc;
+}
+
 /**
  * mpa2_conn_event() - feed one event
  *
@@ -211,6 +222,8 @@ extern "C" void mpa2_conn_info(const mpa2_conn *opaque, mpa2_info *info)
 	info->peer_ord = peer.ord;
 	info->ulp_pd = conn.rx + conn.ulp_pd_offset;
 	info->ulp_pd_len = conn.ulp_pd_len;
+	info->peer_frame = conn.rx;
+	info->peer_frame_len = conn.frame_len;
 }
 
 extern "C" bool mpa2_transition_exists(mpa2_role role, mpa2_state state,

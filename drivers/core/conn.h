@@ -38,6 +38,7 @@ struct Conn {
 	uint16_t local_ord;
 	uint16_t ulp_pd_offset; /* in rx */
 	uint16_t ulp_pd_len;
+	uint16_t frame_len; /* of the peer's frame, once it is whole */
 	State state;
 	uint8_t role;
 	uint8_t rev;

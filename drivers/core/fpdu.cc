@@ -182,6 +182,17 @@ Fault RdmapFault(const Header &header)
 	return in->Read(&fpdu->sink_stag) && in->Read(&fpdu->sink_to) && in->Read(size);
 }
 
+/* Layer, type and code, as far as they are there (TERM-09). */
+void ReadTerminate(Reader *in, mpa2_fpdu *fpdu)
+{
+	uint8_t what = 0;
+
+	if (!in->Read(&what) || !in->Read(&fpdu->term_code))
+		return;
+	fpdu->term_layer = what >> 4;
+	fpdu->term_etype = what & 0x0F;
+}
+
 /* What a segment with a valid header is. */
 Fault Classify(Reader *in, const Header &header, mpa2_fpdu *fpdu)
 {
@@ -208,6 +219,7 @@ Fault Classify(Reader *in, const Header &header, mpa2_fpdu *fpdu)
 		break;
 	case kTerminate:
 		fpdu->kind = MPA2_FPDU_TERMINATE;
+		ReadTerminate(in, fpdu);
 		break;
 	}
 	if (fpdu->rtr != MPA2_RTR_NONE)
@@ -383,4 +395,70 @@ extern "C" mpa2_status mpa2_fpdu_parse(const uint8_t *octets, size_t len, bool c
 								   kUntaggedLen);
 	*cause = MPA2_CAUSE_BAD_HEADER;
 	return MPA2_ERROR;
+}
+
+namespace mpa2
+{
+namespace
+{
+
+bool DescribeFrame(const uint8_t *octets, size_t len, mpa2_key key, mpa2_wire_kind kind,
+		   mpa2_wire *wire)
+{
+	uint32_t total = 0;
+	uint8_t cause = 0;
+
+	if (mpa2_frame_parse(octets, len, key, &wire->frame, &total, &cause) != MPA2_DONE)
+		return false;
+	wire->kind = kind;
+	return true;
+}
+
+void DescribeFpdu(const uint8_t *octets, size_t len, mpa2_wire *wire)
+{
+	constexpr size_t kMarkerLen = 4;
+	Reader marker(octets, len);
+	uint32_t zero = 1, total = 0;
+	uint8_t cause = 0, ddp = 0, rdmap = 0;
+	mpa2_fpdu fpdu;
+
+	if (marker.Read(&zero) && zero == 0) {
+		octets += kMarkerLen;
+		len -= kMarkerLen;
+	}
+	const mpa2_status status =
+		mpa2_fpdu_parse(octets, len, false, &fpdu, &total, &cause);
+	if (status == MPA2_DONE && fpdu.kind == MPA2_FPDU_RTR) {
+		wire->kind = MPA2_WIRE_RTR;
+		wire->rtr = fpdu.rtr;
+	} else if (status == MPA2_DONE && fpdu.kind == MPA2_FPDU_TERMINATE) {
+		wire->kind = MPA2_WIRE_TERMINATE;
+		wire->term_layer = fpdu.term_layer;
+		wire->term_etype = fpdu.term_etype;
+		wire->term_code = fpdu.term_code;
+	} else if (status == MPA2_ERROR) {
+		Reader header(octets, len);
+
+		if (header.Skip(MPA2_FPDU_LEN_OCTETS) && header.Read(&ddp) &&
+		    header.Read(&rdmap) && (ddp & kTagged) &&
+		    (rdmap & kOpcodeMask) == kReadResponse)
+			wire->kind = MPA2_WIRE_READ_RESPONSE;
+	}
+}
+
+} // namespace
+} // namespace mpa2
+
+/**
+ * mpa2_wire_describe() - what octets are
+ *
+ * Context: any.  Source: requirements 1.1, 1.5, 1.6.
+ */
+extern "C" void mpa2_wire_describe(const uint8_t *octets, size_t len, mpa2_wire *wire)
+{
+	*wire = mpa2_wire{};
+	if (!mpa2::DescribeFrame(octets, len, MPA2_KEY_REQUEST, MPA2_WIRE_REQUEST,
+				 wire) &&
+	    !mpa2::DescribeFrame(octets, len, MPA2_KEY_REPLY, MPA2_WIRE_REPLY, wire))
+		mpa2::DescribeFpdu(octets, len, wire);
 }

@@ -75,6 +75,7 @@ void OnConnected(Conn &conn, const mpa2_event &, Actions &actions)
 {
 	conn.state = State::kWaitHeader;
 	conn.rx_len = 0;
+	conn.frame_len = 0;
 	conn.rx_total = MPA2_HDR_LEN;
 	actions.Send(conn);
 	actions.Add(MPA2_ACT_ARM_TIMER, MPA2_TIMER_REPLY);

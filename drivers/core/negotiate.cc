@@ -141,7 +141,14 @@ uint16_t LocalOrd(const mpa2_policy &policy, uint16_t ord)
 
 extern "C" uint8_t mpa2_policy_rtr_set(const mpa2_policy *policy)
 {
-	return policy->rtr_order[0] | policy->rtr_order[1] | policy->rtr_order[2];
+	uint8_t kinds = 0;
+
+	for (const uint8_t kind : policy->rtr_order) {
+		if (!kind)
+			break;
+		kinds |= kind;
+	}
+	return kinds;
 }
 
 /**

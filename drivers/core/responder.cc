@@ -173,7 +173,8 @@ void OnReject(Conn &conn, const mpa2_event &event, Actions &actions)
 		CloseSilently(conn, MPA2_CAUSE_PEER_CLOSED, actions);
 		return;
 	}
-	NoteCause(conn, MPA2_CAUSE_ULP_REJECT);
+	NoteCause(conn, event.cause ? static_cast<mpa2_cause>(event.cause) :
+				      MPA2_CAUSE_ULP_REJECT);
 	NegotiateForReject(conn);
 	SendReject(conn, event.ulp_pd, event.ulp_pd_len, actions);
 }

@@ -55,6 +55,10 @@ extern "C" const char *mpa2_cause_text(unsigned int cause)
 		return "wrong header in the first FPDU";
 	case MPA2_CAUSE_PEER_TERMINATE:
 		return "terminate message from the peer";
+	case MPA2_CAUSE_ULP_PD_TOO_LONG:
+		return "more private data than rdma_cm can carry";
+	case MPA2_CAUSE_NOT_TAKEN:
+		return "iw_cm did not take the request";
 	default:
 		return "unknown cause";
 	}
@@ -89,6 +93,22 @@ extern "C" const char *mpa2_state_text(unsigned int state)
 		return "terminated";
 	case MPA2_ST_CLOSED:
 		return "closed";
+	default:
+		return "unknown";
+	}
+}
+
+extern "C" const char *mpa2_rtr_text(unsigned int kind)
+{
+	switch (kind) {
+	case MPA2_RTR_NONE:
+		return "none";
+	case MPA2_RTR_SEND:
+		return "send";
+	case MPA2_RTR_WRITE:
+		return "write";
+	case MPA2_RTR_READ:
+		return "read";
 	default:
 		return "unknown";
 	}

@@ -60,7 +60,7 @@ static int ep_open_tcp(struct mpa2_endpoint *ep)
 		mpa2_tcp_restore(ep->sock, &ep->original);
 		mpa2_tcp_reset(ep->sock);
 		ep->sock = NULL;
-		atomic64_inc(&ep->dev->nr_fallbacks);
+		mpa2_ep_count(ep, MPA2_COUNT_fallbacks);
 	}
 	netdev = mpa2_siw_netdev(ep->dev->ibdev);
 	if (!netdev)
@@ -105,6 +105,8 @@ static int ep_send(struct mpa2_endpoint *ep, const u8 *octets, u32 len)
 		return -ENOTCONN;
 	ret = mpa2_tcp_send(sock, octets, len);
 	mpa2_ep_leave(ep);
+	if (!ret)
+		mpa2_ep_observe_sent(ep, octets, len);
 	return ret;
 }
 
@@ -134,6 +136,7 @@ static int ep_bind(struct mpa2_endpoint *ep)
 		.ord = info.local_ord,
 		.rtr = info.rtr,
 		.crc = info.crc,
+		.record = mpa2_ep_record(ep),
 	};
 	int ret;
 
@@ -156,6 +159,10 @@ static int ep_bind(struct mpa2_endpoint *ep)
 	}
 	ep->up = true;
 	ep->sock = NULL;
+	if (ep->role == MPA2_RESPONDER) {
+		ep->fenced_at = ktime_get();
+		mpa2_ep_count(ep, MPA2_COUNT_fence_holds);
+	}
 	return 0;
 }
 
@@ -199,6 +206,8 @@ static void ep_open_fence(struct mpa2_endpoint *ep, u8 rtr)
 		return;
 	}
 	ep->told = true;
+	mpa2_ep_observe_fence(ep, rtr);
+	mpa2_ep_observe_result(ep, 0);
 	mpa2_endpoint_put(ep);	/* the shim id's */
 	ep_given_away(ep);
 }
@@ -303,11 +312,14 @@ static void ep_act(struct mpa2_endpoint *ep, const struct mpa2_action *act)
 void mpa2_ep_feed(struct mpa2_endpoint *ep, struct mpa2_event event)
 {
 	struct mpa2_actions actions;
+	struct mpa2_info before;
 	u32 i;
 
 	do {
 		ep->next.type = MPA2_EV_NR;
+		before = mpa2_ep_info(ep);
 		mpa2_conn_event(&ep->conn, &event, &actions);
+		mpa2_ep_observe(ep, &before, &event);
 		for (i = 0; i < actions.count; i++)
 			ep_act(ep, &actions.list[i]);
 		event = ep->next;

@@ -64,7 +64,7 @@ void mpa2_srcu_leave(int idx)
 }
 
 /* Inside an SRCU read section, or under devices_lock. */
-static struct mpa2_device *find_device(struct ib_device *ibdev)
+struct mpa2_device *mpa2_device_find(struct ib_device *ibdev)
 {
 	struct mpa2_device *dev;
 
@@ -79,7 +79,7 @@ static struct mpa2_device *find_device(struct ib_device *ibdev)
 /* The same for an op, which cannot come for a device that is not ours. */
 static struct mpa2_device *device_of(struct ib_device *ibdev)
 {
-	struct mpa2_device *dev = find_device(ibdev);
+	struct mpa2_device *dev = mpa2_device_find(ibdev);
 
 	WARN_ONCE(!dev, "iw_mpa2: op called for an unknown device\n");
 	return dev;
@@ -87,11 +87,11 @@ static struct mpa2_device *device_of(struct ib_device *ibdev)
 
 /*
  * New work of ours needs the module to stay: false sends it to stock siw,
- * which is right only while unloading.
+ * which is right while unloading and where an administrator wants it.
  */
-static bool may_begin(void)
+static bool may_begin(const struct mpa2_device *dev)
 {
-	return try_module_get(THIS_MODULE);
+	return !READ_ONCE(dev->disabled) && try_module_get(THIS_MODULE);
 }
 
 static int wrap_iw_connect(struct iw_cm_id *id, struct iw_cm_conn_param *param)
@@ -101,7 +101,7 @@ static int wrap_iw_connect(struct iw_cm_id *id, struct iw_cm_conn_param *param)
 
 	if (!dev || READ_ONCE(dev->going)) {
 		ret = -ENODEV;
-	} else if (!may_begin()) {
+	} else if (!may_begin(dev)) {
 		ret = dev->saved.iw_connect(id, param);
 	} else {
 		ret = mpa2_endpoint_connect(dev, id, param);
@@ -119,7 +119,7 @@ static int wrap_iw_create_listen(struct iw_cm_id *id, int backlog)
 
 	if (!dev || READ_ONCE(dev->going)) {
 		ret = -ENODEV;
-	} else if (!may_begin()) {
+	} else if (!may_begin(dev)) {
 		ret = dev->saved.iw_create_listen(id, backlog);
 	} else {
 		ret = mpa2_listener_create(dev, id, backlog);
@@ -197,6 +197,19 @@ static int wrap_destroy_qp(struct ib_qp *qp, struct ib_udata *udata)
 	return ret;
 }
 
+static int wrap_fill_res_cm_id_entry(struct sk_buff *msg, struct rdma_cm_id *id)
+{
+	int idx = mpa2_srcu_enter(), ret = 0;
+	struct mpa2_device *dev = device_of(id->device);
+
+	if (dev && dev->saved.fill_res_cm_id_entry)
+		ret = dev->saved.fill_res_cm_id_entry(msg, id);
+	if (dev && !ret)
+		ret = mpa2_resource_fill(dev, msg, id);
+	mpa2_srcu_leave(idx);
+	return ret;
+}
+
 static void forget_device(struct mpa2_device *dev)
 {
 	mutex_lock(&devices_lock);
@@ -228,6 +241,7 @@ static void wrap_dealloc_driver(struct ib_device *ibdev)
 		do_it(dealloc_driver);              \
 		do_it(destroy_qp);                  \
 		do_it(modify_qp);                   \
+		do_it(fill_res_cm_id_entry);        \
 		do_it(iw_destroy_listen);           \
 		do_it(iw_reject);                   \
 		do_it(iw_accept);                   \
@@ -242,6 +256,7 @@ static void wrap_dealloc_driver(struct ib_device *ibdev)
 		do_it(iw_accept);                   \
 		do_it(iw_reject);                   \
 		do_it(iw_destroy_listen);           \
+		do_it(fill_res_cm_id_entry);        \
 		do_it(modify_qp);                   \
 		do_it(destroy_qp);                  \
 		do_it(dealloc_driver);              \
@@ -286,6 +301,7 @@ static struct mpa2_device *device_alloc(struct ib_device *ibdev)
 	dev->saved = ibdev->ops;
 	spin_lock_init(&dev->lock);
 	INIT_LIST_HEAD(&dev->endpoints);
+	INIT_LIST_HEAD(&dev->listeners);
 	xa_init(&dev->pending_qps);
 	return dev;
 }
@@ -319,11 +335,12 @@ static int mpa2_client_add(struct ib_device *ibdev)
 		return -EOPNOTSUPP;
 
 	mutex_lock(&devices_lock);
-	dev = find_device(ibdev);
+	dev = mpa2_device_find(ibdev);
 	if (dev) {
 		device_revive(dev);
 		mutex_unlock(&devices_lock);
 		ib_set_client_data(ibdev, &mpa2_client, dev);
+		mpa2_counters_add(ibdev);
 		return 0;
 	}
 	dev = device_alloc(ibdev);
@@ -334,6 +351,7 @@ static int mpa2_client_add(struct ib_device *ibdev)
 		return -ENOMEM;
 	ib_set_client_data(ibdev, &mpa2_client, dev);
 	patch_ops(dev);
+	mpa2_counters_add(ibdev);
 
 	stock = mpa2_siw_stock_listeners(ibdev);
 	if (stock)
@@ -350,6 +368,7 @@ static void mpa2_client_remove(struct ib_device *ibdev, void *client_data)
 {
 	struct mpa2_device *dev = client_data;
 
+	mpa2_counters_remove(ibdev);
 	set_going(dev, true);
 	if (!READ_ONCE(unloading) && try_module_get(THIS_MODULE)) {
 		dev->pins_module = true;

@@ -90,6 +90,28 @@ struct mpa2_info mpa2_ep_info(struct mpa2_endpoint *ep)
 	return info;
 }
 
+/* What is agreed so far; peer values as far as they have come. */
+struct mpa2_record mpa2_ep_record(struct mpa2_endpoint *ep)
+{
+	struct mpa2_info info = mpa2_ep_info(ep);
+
+	return (struct mpa2_record){
+		.context = ep->context,
+		.role = ep->role,
+		.rev = info.rev,
+		.enhanced = info.enhanced,
+		.peer_to_peer = info.peer_to_peer,
+		.crc = info.crc,
+		.fallback = info.retried,
+		.peer_data = info.peer_data,
+		.rtr = info.rtr,
+		.ird = info.local_ird,
+		.ord = info.local_ord,
+		.peer_ird = info.peer_ird,
+		.peer_ord = info.peer_ord,
+	};
+}
+
 void mpa2_ep_log_failure(struct mpa2_endpoint *ep, int status)
 {
 	struct mpa2_info info = mpa2_ep_info(ep);
@@ -137,7 +159,7 @@ void mpa2_ep_check_hold(struct mpa2_endpoint *ep)
 	    !mpa2_siw_fence_holds_work(ep->qp))
 		return;
 	ep->hold_counted = true;
-	atomic64_inc(&ep->dev->nr_long_holds);
+	mpa2_ep_count(ep, MPA2_COUNT_fence_long_holds);
 	if (first_hold_of_peer(&ep->remote))
 		pr_notice("%s: work posted to peer %pISpc is held: the initiator has sent nothing for %u ms (RFC 5044 lets it speak first)\n",
 			  dev_name(&ep->dev->ibdev->dev), &ep->remote,
@@ -164,6 +186,7 @@ void mpa2_ep_drop_ids(struct mpa2_endpoint *ep)
 	struct ib_qp *qp = ep->qp;
 
 	ep->cm_id = NULL;
+	ep->context = NULL;
 	ep->qp = NULL;
 	if (qp) {
 		xa_erase(&ep->dev->pending_qps, ep->qp_num);
@@ -171,6 +194,36 @@ void mpa2_ep_drop_ids(struct mpa2_endpoint *ep)
 	}
 	if (id)
 		id->rem_ref(id);
+}
+
+/*
+ * Whether an end that the ULP never heard of is worth a line: its own wish is
+ * not, and a probe that connects and closes is nobody's failure.
+ */
+static bool end_is_a_failure(const struct mpa2_info *info)
+{
+	switch (info->cause) {
+	case MPA2_CAUSE_NONE:
+	case MPA2_CAUSE_ABORTED:
+	case MPA2_CAUSE_ULP_REJECT:
+		return false;
+	case MPA2_CAUSE_PEER_CLOSED:
+	case MPA2_CAUSE_PEER_RESET:
+		return info->peer_frame_len;
+	default:
+		return true;
+	}
+}
+
+static void ep_finish_result(struct mpa2_endpoint *ep)
+{
+	struct mpa2_info info = mpa2_ep_info(ep);
+
+	if (ep->result_seen)
+		return;
+	if (end_is_a_failure(&info))
+		mpa2_ep_log_failure(ep, -ECONNRESET);
+	mpa2_ep_observe_result(ep, -ECONNRESET);
 }
 
 /* Whether iw_cm still has, or will have, a child id with our handle. */
@@ -185,6 +238,7 @@ void mpa2_ep_finish(struct mpa2_endpoint *ep)
 	if (ep->done || ep_is_owed_an_answer(ep))
 		return;
 	ep->done = true;
+	ep_finish_result(ep);
 	mpa2_ep_stop_timer(ep);
 	mpa2_ep_leave_listener(ep);
 	mpa2_owned_del(ep->handle);
@@ -256,15 +310,37 @@ static void ep_work(struct work_struct *work)
 	mpa2_endpoint_put(ep);
 }
 
+static struct mpa2_policy ep_policy(const struct mpa2_endpoint *ep)
+{
+	struct mpa2_policy policy = ep->settings.policy;
+
+	policy.cap_ird = mpa2_device_cap_ird(ep->dev);
+	policy.cap_ord = mpa2_device_cap_ord(ep->dev);
+	return policy;
+}
+
+/* The ULP decides at the last moment, with its accept. */
+void mpa2_endpoint_choose(struct mpa2_endpoint *ep, const struct mpa2_choice *choice)
+{
+	struct mpa2_policy policy;
+
+	mpa2_settings_apply(&ep->settings, choice);
+	policy = ep_policy(ep);
+	mpa2_conn_set_policy(&ep->conn, &policy);
+}
+
 struct mpa2_endpoint *mpa2_endpoint_alloc(struct mpa2_device *dev,
 					  enum mpa2_role role,
-					    const struct mpa2_settings *settings)
+					  const struct mpa2_settings *settings)
 {
 	struct mpa2_endpoint *ep = kzalloc(sizeof(*ep), GFP_KERNEL);
-	struct mpa2_policy policy = settings->policy;
+	static atomic_t next_id;
+	struct mpa2_policy policy;
 
 	if (!ep)
 		return NULL;
+	ep->id = atomic_inc_return(&next_id);
+	ep->begun_at = ktime_get();
 	kref_init(&ep->ref);
 	ep->dev = mpa2_device_get(dev);
 	INIT_LIST_HEAD(&ep->node);
@@ -276,8 +352,7 @@ struct mpa2_endpoint *mpa2_endpoint_alloc(struct mpa2_device *dev,
 	ep->role = role;
 	ep->fence_owner.released = fence_released;
 
-	policy.cap_ird = mpa2_device_cap_ird(dev);
-	policy.cap_ord = mpa2_device_cap_ord(dev);
+	policy = ep_policy(ep);
 	mpa2_conn_init(&ep->conn, role, &policy);
 
 	spin_lock(&dev->lock);

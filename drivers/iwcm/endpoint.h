@@ -21,12 +21,14 @@
 struct mpa2_endpoint *mpa2_endpoint_alloc(struct mpa2_device *dev,
 					  enum mpa2_role role,
 					  const struct mpa2_settings *settings);
+void mpa2_endpoint_choose(struct mpa2_endpoint *ep, const struct mpa2_choice *choice);
 void mpa2_endpoint_discard(struct mpa2_endpoint *ep);
 void mpa2_ep_wake(struct mpa2_endpoint *ep, enum mpa2_ep_flag flag);
 void mpa2_ep_arm(struct mpa2_endpoint *ep, enum mpa2_ep_timer kind,
 		 unsigned int timeout_ms);
 void mpa2_ep_stop_timer(struct mpa2_endpoint *ep);
 struct mpa2_info mpa2_ep_info(struct mpa2_endpoint *ep);
+struct mpa2_record mpa2_ep_record(struct mpa2_endpoint *ep);
 void mpa2_ep_log_failure(struct mpa2_endpoint *ep, int status);
 void mpa2_ep_check_hold(struct mpa2_endpoint *ep);
 void mpa2_ep_leave_listener(struct mpa2_endpoint *ep);
@@ -54,5 +56,13 @@ void mpa2_ep_raise_request(struct mpa2_endpoint *ep);
 struct iw_cm_event mpa2_ep_established_event(struct mpa2_endpoint *ep,
 					     int status);
 void mpa2_ep_fail(struct mpa2_endpoint *ep, u32 failure);
+
+/* observe.c */
+void mpa2_ep_count(struct mpa2_endpoint *ep, enum mpa2_counter counter);
+void mpa2_ep_observe(struct mpa2_endpoint *ep, const struct mpa2_info *before,
+		     const struct mpa2_event *event);
+void mpa2_ep_observe_sent(struct mpa2_endpoint *ep, const u8 *octets, u32 len);
+void mpa2_ep_observe_fence(struct mpa2_endpoint *ep, u8 rtr);
+void mpa2_ep_observe_result(struct mpa2_endpoint *ep, int status);
 
 #endif /* IW_MPA2_ENDPOINT_H */

@@ -42,6 +42,7 @@ void mpa2_ep_raise_reply(struct mpa2_endpoint *ep, int status)
 	if (WARN_ON(ep->told))
 		return;
 	ep->told = true;
+	mpa2_ep_observe_result(ep, status);
 	if (!status) {
 		event.local_addr = ep->local;
 		event.remote_addr = ep->remote;
@@ -122,6 +123,7 @@ void mpa2_ep_fail(struct mpa2_endpoint *ep, u32 failure)
 
 	if (failure != MPA2_FAIL_ABORTED && !ep->told)
 		mpa2_ep_log_failure(ep, status);
+	mpa2_ep_observe_result(ep, status);
 	if (ep->in_op && !ep->told)
 		ep->op_error = status;
 	else if (!ep->cm_id || ep->silent)
@@ -145,13 +147,19 @@ void mpa2_ep_raise_request(struct mpa2_endpoint *ep)
 	};
 	struct iw_cm_id *id = ep->listener->cm_id;
 
-	set_depths(&event, &info);
-	set_private_data(&event, &info);
-	/* rdma_cm cannot carry more; cut data would be a lie. */
-	if (info.ulp_pd_len <= U8_MAX && !id->event_handler(id, &event)) {
-		ep->raised = true;
-		mpa2_ep_arm(ep, MPA2_EP_DELIVER_TIMER, MPA2_DELIVER_TIMEOUT_MS);
+	ep->next = (struct mpa2_event){ .type = MPA2_EV_REJECT };
+	if (info.ulp_pd_len > U8_MAX) {
+		/* rdma_cm cannot carry more; cut data would be a lie. */
+		ep->next.cause = MPA2_CAUSE_ULP_PD_TOO_LONG;
 		return;
 	}
-	ep->next = (struct mpa2_event){ .type = MPA2_EV_REJECT };
+	set_depths(&event, &info);
+	set_private_data(&event, &info);
+	if (id->event_handler(id, &event)) {
+		ep->next.cause = MPA2_CAUSE_NOT_TAKEN;
+		return;
+	}
+	ep->next = (struct mpa2_event){ .type = MPA2_EV_NR };
+	ep->raised = true;
+	mpa2_ep_arm(ep, MPA2_EP_DELIVER_TIMER, MPA2_DELIVER_TIMEOUT_MS);
 }

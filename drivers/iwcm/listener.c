@@ -202,6 +202,7 @@ int mpa2_listener_create(struct mpa2_device *dev, struct iw_cm_id *id,
 	listener->cm_id = id;
 	listener->cm_handler = id->cm_handler;
 	listener->backlog = max(backlog, 1);
+	get_task_comm(listener->comm, current);
 	INIT_WORK(&listener->work, listener_work);
 	spin_lock_init(&listener->lock);
 	INIT_LIST_HEAD(&listener->requests);
@@ -212,16 +213,20 @@ int mpa2_listener_create(struct mpa2_device *dev, struct iw_cm_id *id,
 		goto put;
 	}
 	id->add_ref(id);
+	mpa2_options_listen(id, &listener->choice);
 	id->cm_handler = listener_cm_handler;
 	ret = listener_open(listener);
 	if (ret)
 		goto del;
 	id->provider_data = listener->handle;
-	atomic_inc(&dev->nr_listeners);
+	spin_lock(&dev->lock);
+	list_add_tail(&listener->node, &dev->listeners);
+	spin_unlock(&dev->lock);
 	queue_accept(listener);
 	return 0;
 
 del:
+	mpa2_options_unlisten(id);
 	id->cm_handler = listener->cm_handler;
 	id->rem_ref(id);
 	mpa2_owned_del(listener->handle);
@@ -278,8 +283,11 @@ int mpa2_listener_destroy(struct iw_cm_id *id)
 	sweep_requests(listener);
 	sock_release(listener->sock);
 
+	spin_lock(&listener->dev->lock);
+	list_del(&listener->node);
+	spin_unlock(&listener->dev->lock);
+	mpa2_options_unlisten(id);
 	id->rem_ref(id);
-	atomic_dec(&listener->dev->nr_listeners);
 	mpa2_listener_put(listener);	/* ours of the lookup */
 	mpa2_listener_put(listener);	/* the first one */
 	module_put(THIS_MODULE);

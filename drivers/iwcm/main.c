@@ -17,11 +17,16 @@ static int __init mpa2_init(void)
 	ret = mpa2_siw_resolve();
 	if (ret)
 		goto destroy_wq;
-	ret = mpa2_devices_start();
+	ret = mpa2_rules_start();
 	if (ret)
 		goto release_siw;
+	ret = mpa2_devices_start();
+	if (ret)
+		goto stop_rules;
 	return 0;
 
+stop_rules:
+	mpa2_rules_stop();
 release_siw:
 	mpa2_siw_release();
 destroy_wq:
@@ -35,6 +40,8 @@ static void __exit mpa2_exit(void)
 	destroy_workqueue(mpa2_wq);
 	mpa2_devices_finish();
 	mpa2_owned_stop();
+	mpa2_options_stop();
+	mpa2_rules_stop();
 	mpa2_siw_release();
 }
 

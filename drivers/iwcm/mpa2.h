@@ -7,6 +7,7 @@
 #include <linux/kref.h>
 #include <linux/list.h>
 #include <linux/mutex.h>
+#include <linux/sched.h>
 #include <linux/spinlock.h>
 #include <linux/srcu.h>
 #include <linux/timer.h>
@@ -14,27 +15,35 @@
 #include <linux/xarray.h>
 #include <rdma/ib_verbs.h>
 #include <rdma/iw_cm.h>
+#include <rdma/rdma_cm.h>
 
 #include <iw_mpa2/core.h>
 
 #include "../net/tcp.h"
 #include "../siw/siw.h"
+#include "counters.h"
+#include "settings.h"
 
-/* ---- parameters (params.c) ---- */
+/* ---- rules (rules.c) ---- */
 
-enum mpa2_fence_mode {
-	MPA2_FENCE_ALWAYS = 0,
-	MPA2_FENCE_P2P,
+/* What a connection is, for rules to look at. */
+struct mpa2_match {
+	const char *device;
+	const char *comm;	/* who connects, or who listens */
+	const struct sockaddr_storage *local, *remote;
 };
 
-/* A copy of the parameters, taken when a connection or listener begins. */
-struct mpa2_settings {
-	struct mpa2_policy policy;	/* without the device's limits */
-	enum mpa2_fence_mode fence;
-	unsigned int timeout_ms[MPA2_TIMER_NR];
-};
+void mpa2_rules_apply(struct mpa2_settings *settings,
+		      const struct mpa2_match *match);
+int mpa2_rules_start(void);
+void mpa2_rules_stop(void);
 
-void mpa2_settings_get(struct mpa2_settings *settings);
+/* ---- options of kernel ULPs (options.c) ---- */
+
+bool mpa2_options_take(const void *id, struct mpa2_choice *choice);
+void mpa2_options_listen(const struct iw_cm_id *id, struct mpa2_choice *choice);
+void mpa2_options_unlisten(const struct iw_cm_id *id);
+void mpa2_options_stop(void);
 
 /* ---- devices (device.c) ---- */
 
@@ -52,16 +61,19 @@ struct mpa2_device {
 	struct xarray pending_qps;	/* QP number -> pending endpoint */
 	bool pins_module;		/* removed, but still routing */
 
+	struct list_head listeners;	/* under lock, too */
+	bool disabled;			/* new work goes to stock siw */
+
 	atomic_t nr_pending;
-	atomic_t nr_listeners;
-	atomic64_t nr_long_holds;
-	atomic64_t nr_fallbacks;
+	struct mpa2_counters counters;
 };
 
 /* Around everything that iw_cm or the verbs core calls in this module. */
 int mpa2_srcu_enter(void);
 void mpa2_srcu_leave(int idx);
 
+/* Inside an SRCU read section. */
+struct mpa2_device *mpa2_device_find(struct ib_device *ibdev);
 struct mpa2_device *mpa2_device_get(struct mpa2_device *dev);
 void mpa2_device_put(struct mpa2_device *dev);
 static inline u16 mpa2_device_cap_ird(const struct mpa2_device *dev)
@@ -92,6 +104,7 @@ void mpa2_owned_stop(void);
 struct mpa2_listener {
 	struct kref ref;
 	struct mpa2_device *dev;
+	struct list_head node;		/* dev->listeners */
 	struct iw_cm_id *cm_id;		/* referenced until destroyed */
 	iw_cm_handler cm_handler;	/* rdma_cm's, behind ours */
 	void *handle;
@@ -99,6 +112,8 @@ struct mpa2_listener {
 	struct mpa2_sock_ops original;
 	struct work_struct work;	/* accepts */
 	unsigned int backlog;
+	char comm[TASK_COMM_LEN];	/* of the task that listens */
+	struct mpa2_choice choice;	/* what a kernel ULP asked for */
 
 	spinlock_t lock;		/* all below */
 	struct list_head requests;	/* endpoints that are not delivered yet */
@@ -144,6 +159,7 @@ struct mpa2_endpoint {
 	struct mpa2_settings settings;
 	enum mpa2_role role;
 	struct iw_cm_id *cm_id;		/* referenced while set */
+	const void *context;		/* rdma_cm's id, only to compare */
 	struct ib_qp *qp;		/* referenced while set */
 	u32 qp_num;
 	struct socket *sock;		/* ours; NULL once siw has it */
@@ -177,6 +193,10 @@ struct mpa2_endpoint {
 	bool input_seen;		/* an end was fed while the ULP decides */
 	bool wants_more;		/* the socket's low water mark is raised */
 	bool hold_counted;
+	bool result_seen;		/* counted and traced */
+
+	u32 id;				/* for traces */
+	ktime_t begun_at, fenced_at;
 };
 
 struct mpa2_endpoint *mpa2_endpoint_passive(struct mpa2_listener *listener,
@@ -192,6 +212,11 @@ void mpa2_endpoint_abort(struct mpa2_endpoint *ep);
 void mpa2_endpoint_abort_all(struct mpa2_device *dev);
 void mpa2_endpoint_get(struct mpa2_endpoint *ep);
 void mpa2_endpoint_put(struct mpa2_endpoint *ep);
+
+/* ---- rdma resource show cm_id (resource.c) ---- */
+
+int mpa2_resource_fill(struct mpa2_device *dev, struct sk_buff *msg,
+		       const struct rdma_cm_id *id);
 
 extern struct workqueue_struct *mpa2_wq;
 

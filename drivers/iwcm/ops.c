@@ -33,10 +33,27 @@ static int ep_use_qp(struct mpa2_endpoint *ep, u32 qpn)
 	return 0;
 }
 
+/* The parameters, and what a rule makes of them for this connection. */
+static void settings_of(struct mpa2_settings *settings, struct mpa2_device *dev,
+			const char *comm, const struct sockaddr_storage *local,
+			const struct sockaddr_storage *remote)
+{
+	const struct mpa2_match match = {
+		.device = dev_name(&dev->ibdev->dev),
+		.comm = comm,
+		.local = local,
+		.remote = remote,
+	};
+
+	mpa2_settings_get(settings);
+	mpa2_rules_apply(settings, &match);
+}
+
 static void ep_use_id(struct mpa2_endpoint *ep, struct iw_cm_id *id)
 {
 	id->add_ref(id);
 	ep->cm_id = id;
+	ep->context = id->context;
 }
 
 /**
@@ -60,6 +77,8 @@ int mpa2_endpoint_connect(struct mpa2_device *dev, struct iw_cm_id *id,
 		.ulp_pd_len = param->private_data_len,
 	};
 	struct mpa2_settings settings;
+	char comm[TASK_COMM_LEN];
+	struct mpa2_choice choice;
 	struct mpa2_endpoint *ep;
 	int ret;
 
@@ -68,7 +87,10 @@ int mpa2_endpoint_connect(struct mpa2_device *dev, struct iw_cm_id *id,
 	if (param->ird > mpa2_device_cap_ird(dev) ||
 	    param->ord > mpa2_device_cap_ord(dev))
 		return -ENOMEM;	/* what stock siw says */
-	mpa2_settings_get(&settings);
+	get_task_comm(comm, current);
+	settings_of(&settings, dev, comm, &id->local_addr, &id->m_remote_addr);
+	if (mpa2_options_take(id->context, &choice))
+		mpa2_settings_apply(&settings, &choice);
 	ep = mpa2_endpoint_alloc(dev, MPA2_INITIATOR, &settings);
 	if (!ep)
 		return -ENOMEM;
@@ -111,11 +133,14 @@ int mpa2_endpoint_connect(struct mpa2_device *dev, struct iw_cm_id *id,
 struct mpa2_endpoint *mpa2_endpoint_passive(struct mpa2_listener *listener,
 					    struct socket *sock)
 {
+	struct sockaddr_storage local, remote;
 	struct mpa2_settings settings;
 	struct mpa2_endpoint *ep;
 	bool closing;
 
-	mpa2_settings_get(&settings);
+	mpa2_tcp_addresses(sock, &local, &remote);
+	settings_of(&settings, listener->dev, listener->comm, &local, &remote);
+	mpa2_settings_apply(&settings, &listener->choice);
 	ep = mpa2_endpoint_alloc(listener->dev, MPA2_RESPONDER, &settings);
 	if (!ep)
 		return NULL;
@@ -125,7 +150,8 @@ struct mpa2_endpoint *mpa2_endpoint_passive(struct mpa2_listener *listener,
 	mutex_lock(&ep->lock);
 	ep->cm_handler = listener->cm_handler;
 	ep->original = listener->original;
-	mpa2_tcp_addresses(sock, &ep->local, &ep->remote);
+	ep->local = local;
+	ep->remote = remote;
 	ep->handle = mpa2_owned_add(ep);
 
 	spin_lock(&listener->lock);
@@ -179,11 +205,17 @@ int mpa2_endpoint_deliver(struct iw_cm_id *child, struct iw_cm_event *event)
 			handler = ep->cm_handler;
 		}
 		mutex_unlock(&ep->lock);
-		mpa2_endpoint_put(ep);
 	}
 	if (handler) {
 		child->cm_handler = handler;
 		ret = handler(child, event);
+	}
+	if (ep) {
+		mutex_lock(&ep->lock);
+		if (!ret && !ep->answered)
+			ep->context = child->context;
+		mutex_unlock(&ep->lock);
+		mpa2_endpoint_put(ep);
 	}
 	mpa2_srcu_leave(idx);
 	return ret;
@@ -195,6 +227,7 @@ static bool ep_take_answer(struct mpa2_endpoint *ep)
 	if (ep->answered)
 		return false;
 	ep->answered = true;
+	ep->context = NULL;
 	mpa2_ep_stop_timer(ep);
 	mpa2_ep_leave_listener(ep);
 	if (ep->closed) {
@@ -228,6 +261,7 @@ static int ep_accept(struct mpa2_endpoint *ep, struct iw_cm_id *id,
 		.ulp_pd_len = param->private_data_len,
 	};
 	u32 room = MPA2_PD_MAX - (mpa2_ep_info(ep).enhanced ? MPA2_ENHANCED_LEN : 0);
+	struct mpa2_choice choice;
 	struct mpa2_info info;
 	int ret = 0;
 
@@ -244,6 +278,8 @@ static int ep_accept(struct mpa2_endpoint *ep, struct iw_cm_id *id,
 		return ret;
 	}
 	ep_use_id(ep, id);
+	if (mpa2_options_take(id->context, &choice))
+		mpa2_endpoint_choose(ep, &choice);
 	ep->in_op = true;
 	ep->op_error = -ECONNREFUSED;	/* unless the machine accepts */
 	ep->replied_at = jiffies;

@@ -23,12 +23,14 @@
 #include "symbols.h"
 
 #define CEP_WORKS 4	/* what siw preallocates for one connection */
-#define CEP_MARK "iw_mpa2 cep v1"
+/* In a field that siw is done with; changes with struct mpa2_tail. */
+#define CEP_MARK "iw_mpa2 cep v2"
 
 /* Our part behind siw's cep; plain values only once the fence has opened. */
 struct mpa2_tail {
 	struct mpa2_fence_owner *owner;	/* under sk_callback_lock */
 	struct mpa2_shim *shim;		/* under in_use */
+	struct mpa2_record record;	/* under the device's lock */
 };
 
 /* The cm_id that siw sees until the fence opens. */
@@ -156,7 +158,8 @@ static int alloc_works(struct siw_cep *cep)
 }
 
 /* Returned with one reference, in_use taken, and linked to its device. */
-static struct siw_cep *cep_alloc(struct siw_device *sdev)
+static struct siw_cep *cep_alloc(struct siw_device *sdev,
+				 const struct mpa2_record *record)
 {
 	spinlock_t *dev_lock = SIW_FIELD(sdev, siw_device, lock, spinlock_t);
 	struct siw_cep *cep;
@@ -178,6 +181,7 @@ static struct siw_cep *cep_alloc(struct siw_device *sdev)
 	*SIW_CEP(cep, state, int) = SIW_ENUM_SIW_EPSTATE_RDMA_MODE;
 	*SIW_CEP(cep, in_use, int) = 1;
 	strscpy(SIW_CEP(cep, mpa, char), CEP_MARK, sizeof(CEP_MARK));
+	tail_of(cep)->record = *record;
 
 	spin_lock_irqsave(dev_lock, flags);
 	list_add_tail(SIW_CEP(cep, devq, struct list_head),
@@ -410,7 +414,7 @@ static void kick_receive(struct sock *sk, bool closed)
 int mpa2_siw_attach_initiator(struct mpa2_binding *b,
 			      const struct mpa2_handover *h)
 {
-	struct siw_cep *cep = cep_alloc(siw_device_of(h->qp->device));
+	struct siw_cep *cep = cep_alloc(siw_device_of(h->qp->device), &h->record);
 	int ret;
 
 	if (!cep)
@@ -455,7 +459,7 @@ int mpa2_siw_attach_responder(struct mpa2_binding *b,
 			      const struct mpa2_sock_ops *fence_ops,
 			      struct mpa2_fence_owner *owner)
 {
-	struct siw_cep *cep = cep_alloc(siw_device_of(h->qp->device));
+	struct siw_cep *cep = cep_alloc(siw_device_of(h->qp->device), &h->record);
 	struct mpa2_tail *tail;
 	struct mpa2_shim *shim;
 	int ret;
@@ -543,6 +547,16 @@ static void account_taken_rtr(struct siw_qp *qp, u8 rtr)
 		msn[SIW_QN_READ] = 2;
 }
 
+static void record_rtr(struct ib_device *dev, struct mpa2_tail *tail, u8 rtr)
+{
+	spinlock_t *lock = SIW_FIELD(siw_device_of(dev), siw_device, lock, spinlock_t);
+	unsigned long flags;
+
+	spin_lock_irqsave(lock, flags);
+	tail->record.rtr = rtr;
+	spin_unlock_irqrestore(lock, flags);
+}
+
 /* Start what was held, in order. Returns as siw_activate_tx(). */
 static int release_held_work(struct siw_qp *qp)
 {
@@ -600,6 +614,7 @@ int mpa2_siw_open_fence(struct mpa2_binding *b, struct ib_qp *ib_qp,
 	if (established)
 		cm_id->event_handler(cm_id, established);
 	account_taken_rtr(qp, rtr);
+	record_rtr(ib_qp->device, tail, rtr);
 
 	lock_sock(sk);
 	write_lock_bh(&sk->sk_callback_lock);
@@ -677,6 +692,48 @@ void mpa2_siw_unbind(struct mpa2_binding *b)
 	if (b->cep)
 		static_call(siw_cep_put)(b->cep);
 	b->cep = NULL;
+}
+
+/* A connection of ours that siw has not let go of; the device's lock is held. */
+static bool cep_is_up(struct siw_cep *cep)
+{
+	return *SIW_CEP(cep, state, int) == SIW_ENUM_SIW_EPSTATE_RDMA_MODE &&
+	       READ_ONCE(*SIW_CEP(cep, cm_id, struct iw_cm_id *)) &&
+	       !strncmp(SIW_CEP(cep, mpa, char), CEP_MARK, sizeof(CEP_MARK));
+}
+
+/**
+ * mpa2_siw_find_record() - what was agreed on a connection that siw has
+ * @dev: a siw device
+ * @context: its rdma_cm id, as it was in iw_cm_id.context
+ * @record: filled when it is found
+ *
+ * A cep is unlinked under the device's lock before it is freed.  Context: any.
+ * Return: whether there is such a connection of ours.
+ */
+bool mpa2_siw_find_record(struct ib_device *dev, const void *context,
+			  struct mpa2_record *record)
+{
+	struct siw_device *sdev = siw_device_of(dev);
+	spinlock_t *lock = SIW_FIELD(sdev, siw_device, lock, spinlock_t);
+	struct list_head *list, *entry;
+	unsigned long flags;
+	bool found = false;
+
+	list = SIW_FIELD(sdev, siw_device, cep_list, struct list_head);
+	spin_lock_irqsave(lock, flags);
+	list_for_each(entry, list) {
+		struct siw_cep *cep = SIW_AT(entry, -(long)SIW_OFF_siw_cep__devq,
+					     struct siw_cep);
+
+		if (!cep_is_up(cep) || tail_of(cep)->record.context != context)
+			continue;
+		*record = tail_of(cep)->record;
+		found = true;
+		break;
+	}
+	spin_unlock_irqrestore(lock, flags);
+	return found;
 }
 
 /* Up to max listening ceps of stock siw, each with a reference. */

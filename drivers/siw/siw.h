@@ -24,6 +24,21 @@ struct mpa2_binding {
 	bool missed_close;	/* the peer closed before siw's callbacks were in */
 };
 
+/* What was agreed, kept with the connection for as long as siw has it. */
+struct mpa2_record {
+	const void *context;	/* rdma_cm's id, only to compare */
+	u8 role;		/* enum mpa2_role */
+	u8 rev;
+	bool enhanced;
+	bool peer_to_peer;
+	bool crc;
+	bool fallback;
+	bool peer_data;		/* peer_ird and peer_ord are known */
+	u8 rtr;			/* enum mpa2_rtr */
+	u16 ird, ord;
+	u16 peer_ird, peer_ord;
+};
+
 /* What a hand-over needs; filled by the endpoint from the core's results. */
 struct mpa2_handover {
 	struct ib_qp *qp;		/* the caller's reference goes to siw */
@@ -34,6 +49,7 @@ struct mpa2_handover {
 	u32 ord;
 	u8 rtr;				/* enum mpa2_rtr that was sent */
 	bool crc;
+	struct mpa2_record record;
 };
 
 /*
@@ -67,6 +83,8 @@ struct socket *mpa2_siw_take_back(struct mpa2_binding *b, struct ib_qp *qp,
 void mpa2_siw_unbind(struct mpa2_binding *b);
 
 struct mpa2_fence_owner *mpa2_siw_fence_owner(const void *user_data);
+bool mpa2_siw_find_record(struct ib_device *dev, const void *context,
+			  struct mpa2_record *record);
 unsigned int mpa2_siw_stock_listeners(struct ib_device *dev);
 struct net_device *mpa2_siw_netdev(struct ib_device *dev);
 void mpa2_siw_set_lock_class(struct socket *sock);

@@ -121,6 +121,8 @@ enum mpa2_cause {
 	MPA2_CAUSE_BAD_FPDU_LENGTH,
 	MPA2_CAUSE_BAD_HEADER,		/* first FPDU: DDP or RDMAP field wrong */
 	MPA2_CAUSE_PEER_TERMINATE,	/* first FPDU is a Terminate */
+	MPA2_CAUSE_ULP_PD_TOO_LONG,	/* more than rdma_cm can carry */
+	MPA2_CAUSE_NOT_TAKEN,		/* iw_cm had no room for the Request */
 	MPA2_CAUSE_NR,
 };
 
@@ -193,6 +195,34 @@ struct mpa2_fpdu {
 enum mpa2_status mpa2_fpdu_parse(const uint8_t *octets, size_t len, bool crc,
 				 struct mpa2_fpdu *fpdu, uint32_t *need_total,
 				 uint8_t *cause);
+
+/* What octets of ours or the peer's are, for counters and traces. */
+enum mpa2_wire_kind {
+	MPA2_WIRE_OTHER = 0,
+	MPA2_WIRE_REQUEST,
+	MPA2_WIRE_REPLY,
+	MPA2_WIRE_RTR,
+	MPA2_WIRE_READ_RESPONSE,
+	MPA2_WIRE_TERMINATE,
+	MPA2_WIRE_NR,
+};
+
+struct mpa2_wire {
+	uint8_t kind;		/* enum mpa2_wire_kind */
+	uint8_t rtr;		/* RTR: enum mpa2_rtr */
+	uint8_t term_layer;	/* TERMINATE: what it reports */
+	uint8_t term_etype;
+	uint8_t term_code;
+	struct mpa2_frame frame; /* REQUEST, REPLY */
+};
+
+/*
+ * Look at one whole startup frame, or at the FPDU that octets begin with, with
+ * or without a Marker before it.  Never fails: what it does not know is OTHER.
+ */
+void mpa2_wire_describe(const uint8_t *octets, size_t len, struct mpa2_wire *wire);
+/* "none", "send", "write" or "read". */
+const char *mpa2_rtr_text(unsigned int kind);
 
 /* ---- negotiation (requirements 3.1 to 3.3), pure functions ---- */
 
@@ -296,6 +326,7 @@ struct mpa2_event {
 	uint32_t ulp_ord;	/* START, ACCEPT: initiator_depth */
 	const void *ulp_pd;	/* START, ACCEPT, REJECT */
 	uint32_t ulp_pd_len;
+	uint8_t cause;		/* REJECT: why, 0 = the ULP's wish */
 };
 
 enum mpa2_action_type {
@@ -384,11 +415,19 @@ struct mpa2_info {
 	uint16_t peer_ord;
 	const uint8_t *ulp_pd;	/* the peer's ULP private data, inside the conn */
 	uint16_t ulp_pd_len;
+	uint16_t peer_frame_len; /* its whole startup frame, 0 until that is in */
+	const uint8_t *peer_frame;
 };
 
 /* Start from nothing; policy is copied. */
 void mpa2_conn_init(struct mpa2_conn *conn, enum mpa2_role role,
 		    const struct mpa2_policy *policy);
+
+/*
+ * Another policy for what is not decided yet.  Of use to a responder until its
+ * MPA2_EV_ACCEPT; elsewhere it changes nothing.
+ */
+void mpa2_conn_set_policy(struct mpa2_conn *conn, const struct mpa2_policy *policy);
 
 /*
  * Feed one event, get the actions.  An event that the state does not know

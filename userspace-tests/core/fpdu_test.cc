@@ -39,7 +39,7 @@ TEST(Crc, MatchesTheReferenceValues)
 	EXPECT_EQ(0x98589284u, mpa2_crc32c(second.data(), second.size()));
 }
 
-/* RTR-13, RTR-23, MPA-28, AMB-01, AMB-22; FR-07 */
+/* MPA-26, MPA-28, MPA-37, RTR-13, RTR-23, AMB-01, AMB-22; FR-07 */
 TEST(Rtr, IsTheStandardsOctets)
 {
 	for (const auto &vector : rtr_vectors) {
@@ -196,6 +196,11 @@ TEST(FirstFpdu, ATerminateIsNoRtr)
 		EXPECT_EQ(MPA2_FPDU_TERMINATE,
 			  Parse(Octets(vector.octets, vector.octets + 28), vector.crc)
 				  .fpdu.kind);
+	/* Placed even when its control field is missing. */
+	EXPECT_EQ(
+		MPA2_FPDU_TERMINATE,
+		Parse(Hex("00124147 00000000 00000002 00000001 00000000 00000000"), false)
+			.fpdu.kind);
 }
 
 struct HeaderFault {
@@ -204,7 +209,7 @@ struct HeaderFault {
 	uint8_t layer, etype, code, header_len;
 };
 
-/* SEC-07, TERM-11; T10 */
+/* MPA-26, SEC-07, TERM-11; T10 */
 TEST(FirstFpdu, EachWrongFieldHasItsTerminate)
 {
 	const HeaderFault faults[] = {
@@ -246,6 +251,64 @@ TEST(FirstFpdu, EachWrongFieldHasItsTerminate)
 	}
 }
 
+mpa2_wire Describe(const Octets &octets)
+{
+	const Octets exact(octets);
+	mpa2_wire wire;
+
+	mpa2_wire_describe(exact.data(), exact.size(), &wire);
+	return wire;
+}
+
+/* For counters and traces: 1.5, 1.6, with and without a Marker. */
+TEST(Describe, KnowsEveryMessageOfSetup)
+{
+	for (const auto &vector : rtr_vectors) {
+		const mpa2_wire wire =
+			Describe(Octets(vector.octets, vector.octets + vector.len));
+
+		EXPECT_EQ(MPA2_WIRE_RTR, wire.kind) << vector.desc;
+		EXPECT_EQ(vector.kind, wire.rtr) << vector.desc;
+	}
+	for (const auto &vector : terminate_vectors) {
+		uint8_t out[MPA2_TERMINATE_MAX];
+
+		for (const bool markers : { false, true }) {
+			const size_t len = mpa2_terminate_build(
+				2, 0, vector.code, true, markers, out, sizeof(out));
+			const mpa2_wire wire = Describe(Octets(out, out + len));
+
+			EXPECT_EQ(MPA2_WIRE_TERMINATE, wire.kind);
+			EXPECT_EQ(2, wire.term_layer);
+			EXPECT_EQ(0, wire.term_etype);
+			EXPECT_EQ(vector.code, wire.term_code);
+		}
+	}
+	EXPECT_EQ(MPA2_WIRE_READ_RESPONSE,
+		  Describe(Hex("000ec142 00000001 0000000000000000 00000000")).kind);
+}
+
+TEST(Describe, KnowsFramesAndNothingElse)
+{
+	for (const auto &vector : frame_vectors) {
+		const mpa2_wire wire =
+			Describe(Octets(vector.octets, vector.octets + vector.len));
+
+		EXPECT_EQ(vector.octets[9] == 'q' ? MPA2_WIRE_REQUEST : MPA2_WIRE_REPLY,
+			  wire.kind);
+		EXPECT_EQ(vector.octets[17], wire.frame.rev);
+	}
+	EXPECT_EQ(MPA2_WIRE_OTHER, Describe({}).kind);
+	EXPECT_EQ(MPA2_WIRE_OTHER, Describe(Hex("00000000")).kind);
+	EXPECT_EQ(MPA2_WIRE_OTHER, Describe(Hex("0000000000000000")).kind);
+	/* An ordinary Send of four octets. */
+	EXPECT_EQ(MPA2_WIRE_OTHER,
+		  Describe(Hex("00164143 00000000 00000000 00000001 00000000 61626364 "
+			       "00000000"))
+			  .kind);
+}
+
+/* MPA-37 */
 TEST(FirstFpdu, ItsLengthIsBounded)
 {
 	EXPECT_EQ(MPA2_NEED_MORE, Parse(Hex("fd00"), false).status);

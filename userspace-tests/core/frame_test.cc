@@ -33,7 +33,7 @@ Octets Vector(const frame_vector &vector)
 	return { vector.octets, vector.octets + vector.len };
 }
 
-/* MPA-01, MPA-02, MPA-16, ENH-01, ENH-02, ENH-04, ENH-05, ENH-06 */
+/* MPA-01, MPA-02, MPA-16, MPA-28, ENH-01, ENH-02, ENH-04..06 */
 TEST(Frame, BuildsTheExamplesOfTheStandard)
 {
 	for (const auto &vector : frame_vectors) {
@@ -60,7 +60,7 @@ TEST(Frame, ReadsTheExamplesOfTheStandard)
 	}
 }
 
-/* MPA-38's rule for frames: any split gives the same answer. */
+/* Any split gives the same answer. */
 TEST(Frame, NeedsMoreUntilItsLastOctet)
 {
 	for (const auto &vector : frame_vectors) {
@@ -77,7 +77,7 @@ TEST(Frame, NeedsMoreUntilItsLastOctet)
 	}
 }
 
-/* ENH-06, RTR-02 */
+/* ENH-06 */
 TEST(Frame, EnhancedDataBothWays)
 {
 	for (const auto &vector : enhanced_vectors) {

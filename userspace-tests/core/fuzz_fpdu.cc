@@ -13,6 +13,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	data++;
 	size--;
+	mpa2_wire wire;
+	mpa2_wire_describe(data, size, &wire);
+	LAW(wire.kind < MPA2_WIRE_NR);
+	LAW((wire.kind == MPA2_WIRE_RTR) == (wire.rtr != MPA2_RTR_NONE));
 	const auto status = mpa2_fpdu_parse(data, size, crc, &fpdu, &total, &cause);
 	LAW(total <= MPA2_FPDU_MAX);
 	if (status == MPA2_NEED_MORE) {

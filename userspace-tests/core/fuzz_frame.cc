@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Any octets as a frame; what is read is written back the same. */
+/* Any octets as a frame; what is read is written back the same. SEC-02, SEC-11. */
 #include "fuzz.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The initiator's machine under any stream, with any event in between. */
+/* The initiator's machine under any stream, with any event in between. SEC-01. */
 #include "fuzz.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -82,7 +82,7 @@ TEST_F(Initiator, Rev1RequestIsUnenhanced)
 	EXPECT_EQ(Request("000100026869"), machine.sent);
 }
 
-/* MPA-20's other side: the C bit follows the policy. */
+/* MPA-20, as far as CRC can be had: the C bit follows the policy. */
 TEST_F(Initiator, CrcBitFollowsThePolicy)
 {
 	mpa2_policy policy = Rev1();
@@ -104,6 +104,13 @@ TEST_F(Initiator, CanLeaveEachDepthOpen)
 	policy.no_negotiate_ord = 1;
 	Asked(policy, 5, 4);
 	EXPECT_EQ(Request("1002000400053fff"), machine.sent);
+}
+
+/* NEG-16: more than fits is sent as the largest number, not as 0x3FFF. */
+TEST_F(Initiator, DepthsEndAtTheLargestNumber)
+{
+	Asked(ClientServer(), 0x3fff, 70000);
+	EXPECT_EQ(Request("100200043ffe3ffe"), machine.sent);
 }
 
 /* ENH-05 */
@@ -134,7 +141,7 @@ TEST_F(Initiator, SendsItsRtrThenBindsThenEstablishes)
 	}
 }
 
-/* FR-06: the reply decides, not the offer. */
+/* RTR-13; FR-06: the reply decides, not the offer. */
 TEST_F(Initiator, SendsTheKindThatTheReplyAllows)
 {
 	const struct {
@@ -156,7 +163,7 @@ TEST_F(Initiator, SendsTheKindThatTheReplyAllows)
 	}
 }
 
-/* N4, RTR-17 */
+/* N4, RTR-02, RTR-17 */
 TEST_F(Initiator, ReadRtrWorksWithOrdZero)
 {
 	mpa2_policy policy = DefaultPolicy();
@@ -230,7 +237,7 @@ struct TerminatingReply {
 	uint8_t code;
 };
 
-/* NEG-08, RTR-14, TERM-01..04, AMB-12, AMB-23; FR-02, FR-10 */
+/* NEG-08, RTR-14, TERM-01, TERM-03, TERM-04, AMB-12, AMB-23; FR-02, FR-10 */
 TEST_F(Initiator, TerminatesWithTheMatchingCode)
 {
 	const TerminatingReply replies[] = {
@@ -271,7 +278,7 @@ TEST_F(Initiator, TerminatesWhenTheQpCannotBeBound)
 		  machine.Feed(MPA2_EV_SENT));
 }
 
-/* MPA-17: we cannot insert Markers; 3.2: the Terminate stands behind one. */
+/* Instead of MPA-17: we cannot insert Markers; 3.2: the Terminate stands behind one. */
 TEST_F(Initiator, TerminatesWhenThePeerRequiresMarkers)
 {
 	Asked(DefaultPolicy());
@@ -304,7 +311,7 @@ TEST_F(Initiator, ReportsARejectAndSendsNothing)
 	EXPECT_EQ("", machine.PrivateData());
 }
 
-/* MPA-38's spirit; FR-18: any split, one outcome. */
+/* FR-18: any split, one outcome. */
 TEST_F(Initiator, AReplyInPiecesIsOneReply)
 {
 	const Octets reply = Reply("10020006800480046869");
@@ -316,7 +323,7 @@ TEST_F(Initiator, AReplyInPiecesIsOneReply)
 	}
 }
 
-/* AMB-19: what follows the Reply is not taken from the stream. */
+/* MPA-27, AMB-19: what follows the Reply is not taken from the stream. */
 TEST_F(Initiator, LeavesWhatFollowsTheReply)
 {
 	const Octets reply = Reply("10020006800480046869");
@@ -381,7 +388,7 @@ TEST_F(Initiator, FailsWhenTcpDoes)
 		  machine.Feed(MPA2_EV_CONNECT_FAILED));
 }
 
-/* T3, T5: a reply that stops short reports no private data. */
+/* SEC-11; T3, T5: a reply that stops short reports no private data. */
 TEST_F(Initiator, ACutReplyIsALossWithoutData)
 {
 	Asked(DefaultPolicy());

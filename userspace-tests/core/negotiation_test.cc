@@ -22,7 +22,7 @@ mpa2_policy PolicyOf(uint8_t rtr_set, uint16_t cap, bool round)
 	return policy;
 }
 
-/* NEG-01..04, NEG-12, NEG-13, NEG-16 */
+/* NEG-02..04, NEG-12, NEG-13, NEG-16 */
 TEST(Reply, RowsN1ToN12)
 {
 	for (const auto &row : reply_rows) {
@@ -65,7 +65,7 @@ TEST(Check, RowsN13ToN18)
 	}
 }
 
-/* RTR-09..13, AMB-13; FR-03: all 49 pairs of offered and supported. */
+/* RTR-09, RTR-10, RTR-12..14, AMB-13; FR-03: all 49 pairs of offered and supported. */
 TEST(Rtr, EveryOfferedSetAgainstEverySupportedOne)
 {
 	for (int offered = 0; offered < 7; offered++) {
@@ -89,7 +89,32 @@ TEST(Rtr, EveryOfferedSetAgainstEverySupportedOne)
 	}
 }
 
-/* F8; FS-07: A=1 with no kind offered is answered with ours. */
+/* RTR-11, RTR-13, AMB-13: what is sent was offered, whatever else the reply lists. */
+TEST(Rtr, KindsBeyondTheOfferDoNotCount)
+{
+	const struct {
+		uint8_t offered, replied, rtr;
+	} rows[] = {
+		{ MPA2_RTR_SEND, MPA2_RTR_ALL, MPA2_RTR_SEND },
+		{ MPA2_RTR_WRITE, MPA2_RTR_ALL, MPA2_RTR_WRITE },
+		{ MPA2_RTR_READ, MPA2_RTR_ALL, MPA2_RTR_READ },
+		{ MPA2_RTR_READ, MPA2_RTR_WRITE | MPA2_RTR_READ, MPA2_RTR_READ },
+		{ MPA2_RTR_SEND | MPA2_RTR_READ, MPA2_RTR_ALL, MPA2_RTR_READ },
+	};
+
+	for (const auto &row : rows) {
+		const mpa2_policy policy = PolicyOf(row.offered, 128, true);
+		const mpa2_enhanced sent{ 4, 4, 1, row.offered };
+		const mpa2_enhanced reply{ 4, 4, 1, row.replied };
+		mpa2_check_result result;
+
+		mpa2_negotiate_check(&sent, &reply, &policy, 4, 4, &result);
+		EXPECT_EQ(row.rtr, result.rtr);
+		EXPECT_EQ(0, result.terminate);
+	}
+}
+
+/* RTR-12, F8; FS-07: A=1 with no kind offered is answered with ours. */
 TEST(Rtr, NothingOfferedIsAnsweredWithWhatWeSupport)
 {
 	const mpa2_policy policy = PolicyOf(MPA2_RTR_READ | MPA2_RTR_SEND, 128, true);
@@ -202,7 +227,7 @@ TEST(Depths, LocalOrdIsAPowerOfTwoWithinThePeersIrd)
 	}
 }
 
-/* SEC-01, SEC-03: whatever the 28 bits say, the caps hold. */
+/* SEC-01, SEC-03, and the cap of SEC-04: whatever the 28 bits say, the caps hold. */
 TEST(Depths, CapsHoldForEveryValue)
 {
 	const mpa2_policy policy = PolicyOf(7, 16, true);

@@ -54,7 +54,7 @@ const std::string kP2pRequest = "1002000480048004";    /* C */
 const std::string kP2pAnyRequest = "10020004c004c004"; /* B C D */
 const std::string kClientServerRequest = "1002000400040004";
 
-/* MPA-07, MPA-11, NEG-09, ENH-15 */
+/* MPA-07, NEG-09, ENH-15 */
 TEST_F(Responder, AsksTheUlpWithThePeersDepthsAndData)
 {
 	Asked("10020006c020c0106869");
@@ -65,7 +65,38 @@ TEST_F(Responder, AsksTheUlpWithThePeersDepthsAndData)
 	EXPECT_EQ(MPA2_RTR_ALL, machine.Info().rtr_offered);
 }
 
-/* MPA-02, RTR-06, RTR-09, NEG-02, NEG-03; FR-04 */
+/* ENH-13: what the ULP says with its accept. */
+TEST_F(Responder, APolicyMayChangeUntilTheAccept)
+{
+	mpa2_policy policy = DefaultPolicy();
+
+	Asked(kP2pAnyRequest);
+	policy.rtr_order[0] = MPA2_RTR_READ;
+	policy.rtr_order[1] = 0;
+	policy.crc = 1;
+	mpa2_conn_set_policy(&machine.conn, &policy);
+	EXPECT_EQ(1, machine.Info().crc);
+	machine.Ulp(MPA2_EV_ACCEPT, 4, 4);
+	machine.Feed(MPA2_EV_BOUND);
+	EXPECT_EQ(Reply("50020004 80044004"), machine.sent);
+	policy.crc = 0;
+	mpa2_conn_set_policy(&machine.conn, &policy);
+	EXPECT_EQ(1, machine.Info().crc);
+}
+
+/* The shell may reject for a reason of its own. */
+TEST_F(Responder, ARejectMayHaveACause)
+{
+	mpa2_event event{};
+
+	Asked(kP2pAnyRequest);
+	event.type = MPA2_EV_REJECT;
+	event.cause = MPA2_CAUSE_ULP_PD_TOO_LONG;
+	EXPECT_EQ((Names{ "SEND" }), machine.Feed(event));
+	EXPECT_EQ(MPA2_CAUSE_ULP_PD_TOO_LONG, machine.Info().cause);
+}
+
+/* MPA-02, MPA-11, RTR-06, RTR-09, NEG-02, NEG-03; FR-04 */
 TEST_F(Responder, AcceptBindsThenReplies)
 {
 	Asked("1002000480204001");
@@ -130,7 +161,7 @@ TEST_F(Responder, CrcIsInForceIfEitherWantsIt)
 	EXPECT_EQ(Reply("5002000400040004"), machine.sent);
 }
 
-/* N4, A-43; T17, FR-05 */
+/* NEG-04, N4, A-43; T17, FR-05 */
 TEST_F(Responder, RaisesItsIrdForAReadRtr)
 {
 	Accepted("1002000480004000", 0, 0);
@@ -138,7 +169,7 @@ TEST_F(Responder, RaisesItsIrdForAReadRtr)
 	EXPECT_EQ(1, machine.Info().local_ird);
 }
 
-/* N7; T14, FS-05 */
+/* NEG-12, NEG-13, N7; T14, FS-05 */
 TEST_F(Responder, AnswersOpenDepthsWithOpenDepths)
 {
 	Accepted("10020004bfffbfff");
@@ -216,6 +247,7 @@ TEST_F(Responder, ASilentOrSlowPeerIsClosed)
 	EXPECT_EQ((Names{ "STOP_TIMER", "CLOSE" }), machine.Feed(MPA2_EV_TIMER));
 }
 
+/* SEC-10 */
 TEST_F(Responder, EndsBeforeTheRequestAreSilent)
 {
 	for (const auto end : { MPA2_EV_EOF, MPA2_EV_RESET, MPA2_EV_ABORT }) {
@@ -251,7 +283,7 @@ TEST_F(Responder, RejectsWhenTheRequiredOrdIsNotOffered)
 	EXPECT_EQ(Reply("3002000400080008"), machine.sent);
 }
 
-/* Markers: refused with a proper reject, S and the 4 octets kept. */
+/* Instead of MPA-17: refused with a proper reject, S and the 4 octets kept. */
 TEST_F(Responder, RejectsMarkersWithoutAskingTheUlp)
 {
 	Begin();
@@ -273,6 +305,7 @@ TEST_F(Responder, RejectsWhenTheQpCannotBeBound)
 	EXPECT_EQ((Names{ "SHUTDOWN", "ARM_TIMER(4)" }), machine.Feed(MPA2_EV_SENT));
 }
 
+/* SEC-10 */
 TEST_F(Responder, AnEndWhileTheUlpDecidesFailsTheAnswer)
 {
 	for (const auto end : { MPA2_EV_EOF, MPA2_EV_RESET }) {
@@ -367,7 +400,7 @@ TEST_F(Responder, NothingHappensBeforeTheWholeFpduIsThere)
 	EXPECT_FALSE(machine.Show(whole).empty());
 }
 
-/* TERM-09; T11 */
+/* TERM-09, SEC-10; T11 */
 TEST_F(Responder, ATerminateIsTheEnd)
 {
 	Accepted(kP2pRequest);
@@ -377,7 +410,7 @@ TEST_F(Responder, ATerminateIsTheEnd)
 	EXPECT_EQ(MPA2_CAUSE_PEER_TERMINATE, machine.Info().cause);
 }
 
-/* SEC-07, TERM-07, TERM-08; T10 */
+/* SEC-07, TERM-07, TERM-08, TERM-12 for the first FPDU; T10 */
 TEST_F(Responder, AWrongHeaderIsAnsweredWithItsTerminate)
 {
 	Accepted(kP2pRequest);
@@ -392,7 +425,7 @@ TEST_F(Responder, AWrongHeaderIsAnsweredWithItsTerminate)
 	EXPECT_EQ((Names{ "STOP_TIMER", "CLOSE" }), machine.Feed(MPA2_EV_TIMER));
 }
 
-/* MPA-14, MPA-34: no valid FPDU, so no Terminate. */
+/* MPA-14, MPA-19, and MPA-34 where it ends: no valid FPDU, so no Terminate. */
 TEST_F(Responder, AWrongCrcOrLengthClosesWithoutATerminate)
 {
 	Accepted("5002000480048004");
@@ -404,7 +437,29 @@ TEST_F(Responder, AWrongCrcOrLengthClosesWithoutATerminate)
 		  machine.Show(Hex("ffff")));
 }
 
-/* MPA-31, AMB-04, L5; T9, T12 */
+/* MPA-33: after an error nothing more is taken, however good it is. */
+TEST_F(Responder, NothingIsTakenAfterAnError)
+{
+	Begin();
+	machine.Stream(Reply("10020004")); /* code 4 */
+	EXPECT_EQ(MPA2_CAUSE_BAD_KEY, machine.Info().cause);
+	EXPECT_EQ(Names{}, machine.Stream(Request(kP2pRequest)));
+	EXPECT_EQ(0u, mpa2_conn_wanted(&machine.conn));
+
+	Accepted("5002000480048004");
+	machine.Show(Hex(kWriteRtr)); /* code 2: the CRC is missing */
+	EXPECT_EQ(MPA2_CAUSE_BAD_CRC, machine.Info().cause);
+	EXPECT_EQ(Names{}, machine.Show(Hex("000ec140 00000001 0000000000000000 "
+					    "ebd34c5f")));
+	EXPECT_EQ(0u, mpa2_conn_wanted(&machine.conn));
+
+	Accepted(kP2pRequest);
+	machine.Feed(MPA2_EV_RESET); /* code 1 */
+	EXPECT_EQ(Names{}, machine.Show(Hex(kWriteRtr)));
+	EXPECT_EQ(0u, mpa2_conn_wanted(&machine.conn));
+}
+
+/* MPA-31, SEC-10, TERM-10, AMB-04, L5; T9, T12 */
 TEST_F(Responder, EveryEndBeforeTheFpduIsToldOnce)
 {
 	const struct {

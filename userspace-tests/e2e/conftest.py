@@ -22,6 +22,7 @@ TOP = pathlib.Path(__file__).resolve().parents[2]
 TOOLS = pathlib.Path(os.environ.get("IW_TOOLS", "/usr/local/bin"))
 SCALE = float(os.environ.get("IW_SCALE", "1"))
 PARAMETERS = pathlib.Path("/sys/module/iw_mpa2/parameters")
+RULES = pathlib.Path("/sys/kernel/config/iw_mpa2")
 CLONE_NEWNET = 0x40000000
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
@@ -291,6 +292,27 @@ def fixture_set_parameter(hosts):
     yield change
     for name, value in saved.items():
         (PARAMETERS / name).write_text(value)
+
+
+@pytest.fixture(name="rule")
+def fixture_rule(hosts):
+    """Make rules for one test: rule(name, attribute=value, ...)."""
+    assert hosts
+    made = []
+
+    def make(name, **attributes):
+        path = RULES / name
+        if not path.exists():
+            path.mkdir()
+            made.append(path)
+        for attribute, value in attributes.items():
+            (path / attribute).write_text(f"{value}\n")
+        return path
+
+    yield make
+    for path in made:
+        if path.exists():
+            path.rmdir()
 
 
 @pytest.fixture(name="dial")

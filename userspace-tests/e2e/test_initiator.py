@@ -36,6 +36,7 @@ def test_request_has_depths_model_and_kinds(initiator, answer):
 
 
 def test_parameters_steer_the_request(initiator, answer, set_parameter):
+    """RTR-01 to RTR-03, ENH-02, ENH-10."""
     set_parameter(peer_to_peer="N")
     assert the_request(connect(initiator, answer)) == mpa.request("", 1, 1)
     set_parameter(peer_to_peer="Y", rtr="read,send", crc="Y")
@@ -48,7 +49,7 @@ def test_parameters_steer_the_request(initiator, answer, set_parameter):
 @pytest.mark.parametrize("crc", [False, True], ids=["no-crc", "crc"])
 @pytest.mark.parametrize("kind", "BCD")
 def test_rtr13_sends_the_kind_of_the_reply(initiator, answer, kind, crc):
-    """FR-06, RTR-15, RTR-16; requirements 1.5 octet for octet."""
+    """RTR-13, RTR-15, RTR-16, RTR-23, MPA-37; FR-06; requirements 1.5 octet for octet."""
     raw = connect(initiator, answer, "ird=4 ord=4 established=1 size=8")
     the_request(raw)
     flags = mpa.FLAG_S | (mpa.FLAG_C if crc else 0)
@@ -71,6 +72,7 @@ def test_rtr13_sends_the_kind_of_the_reply(initiator, answer, kind, crc):
 
 @pytest.mark.parametrize("kinds,kind", [("BC", "C"), ("BD", "D"), ("CD", "C"), ("BCD", "C")])
 def test_rtr_preference(initiator, answer, kinds, kind):
+    """RTR-13."""
     raw = connect(initiator, answer)
     the_request(raw)
     raw.send(mpa.reply("A" + kinds, 1, 1))
@@ -79,7 +81,7 @@ def test_rtr_preference(initiator, answer, kinds, kind):
 
 
 def test_fr12_depths_of_established(initiator, answer):
-    """The peer's values, as rdma_get_cm_event(3) words them."""
+    """NEG-09: the peer's values, as rdma_get_cm_event(3) words them."""
     raw = connect(initiator, answer, "ird=8 ord=8")
     the_request(raw)
     raw.send(mpa.reply("AC", 3, 5))
@@ -103,7 +105,7 @@ CLOSED = {
 
 @pytest.mark.parametrize("name", CLOSED)
 def test_wrong_replies_are_closed_without_a_word(initiator, answer, name):
-    """MPA-04, MPA-08, AMB-09 to AMB-11; no private data is reported."""
+    """MPA-04, MPA-08, SEC-02, SEC-11, AMB-09 to AMB-11; no private data is reported."""
     octets, status = CLOSED[name]
     raw = connect(initiator, answer)
     the_request(raw)
@@ -127,7 +129,10 @@ TERMINATED = {
 
 @pytest.mark.parametrize("name", TERMINATED)
 def test_wrong_replies_are_terminated(initiator, answer, name):
-    """NEG-08, RTR-14, TERM-01 to TERM-08, AMB-12, AMB-23; FR-02, FR-10."""
+    """NEG-08, RTR-14, TERM-01 to TERM-08, TERM-10, AMB-12, AMB-23; FR-02, FR-10.
+
+    RTR-24: behind the Request comes one RDMAP message, then the FIN.
+    """
     octets, terminate = TERMINATED[name]
     raw = connect(initiator, answer)
     the_request(raw)
@@ -137,6 +142,7 @@ def test_wrong_replies_are_terminated(initiator, answer, name):
 
 
 def test_n15_read_rtr_without_a_slot(initiator, answer, set_parameter):
+    """RTR-14, TERM-04."""
     set_parameter(rtr="read")
     raw = connect(initiator, answer, "ird=0 ord=0")
     assert the_request(raw) == mpa.request("AD", 0, 0)
@@ -146,6 +152,7 @@ def test_n15_read_rtr_without_a_slot(initiator, answer, set_parameter):
 
 
 def test_n4_read_rtr_with_ord_zero(initiator, answer, set_parameter):
+    """RTR-17."""
     set_parameter(rtr="read")
     raw = connect(initiator, answer, "ird=0 ord=0")
     the_request(raw)
@@ -170,7 +177,7 @@ def test_fr33_reject_with_private_data(initiator, answer, length):
     (mpa.frame(mpa.REPLY_KEY, mpa.FLAG_S | mpa.FLAG_R, 2, b"\xaa"), b""),
     (mpa.reply_rev1(bytes(range(8)), mpa.FLAG_R), bytes(range(8)))], ids=["t4-stump", "rev1"])
 def test_odd_rejects_are_honoured(initiator, answer, octets, data):
-    """AMB-05, FS-02, A-57."""
+    """SEC-11, AMB-05, FS-02, A-57."""
     raw = connect(initiator, answer)
     the_request(raw)
     raw.send(octets)
@@ -202,7 +209,7 @@ def test_fr18_reply_split_at_every_offset(initiator, answer):
 
 
 def test_octets_behind_the_reply_are_not_lost(initiator, answer, set_parameter):
-    """AMB-19: what makes passive-first applications fail today."""
+    """MPA-27, AMB-19: what makes passive-first applications fail today."""
     set_parameter(peer_to_peer="N")
     raw = connect(initiator, answer, "recvs=2")
     the_request(raw)
@@ -214,7 +221,7 @@ def test_octets_behind_the_reply_are_not_lost(initiator, answer, set_parameter):
 
 
 def test_reply_data_and_fin_at_once(initiator, answer):
-    """The data is delivered, then the end; nothing is left hanging."""
+    """MPA-35: the data is delivered, then the end; nothing is left hanging."""
     raw = connect(initiator, answer, "recvs=1")
     the_request(raw)
     raw.send(mpa.reply("AC", 1, 1) + mpa.fpdu(mpa.send(1, b"bye")))

@@ -109,7 +109,10 @@ def captured(path):
 
 @pytest.mark.parametrize("rtr,kind", [("write", "C"), ("read", "D"), ("send", "B")])
 def test_enh_rtr_capture_is_the_standards_octets(hosta, hostb, set_parameter, rtr, kind):
-    """ENH-04, RTR-13, RTR-23: 1.1 and 1.5 of the requirements, on the wire."""
+    """ENH-04, RTR-13, RTR-23: 1.1 and 1.5 of the requirements, on the wire.
+
+    MPA-27, MPA-41, MPA-42: nothing before the startup frames, the RTR right behind.
+    """
     set_parameter(rtr=rtr)
     path = RESULTS / f"rtr-{rtr}.pcap"
     path.unlink(missing_ok=True)
@@ -144,3 +147,27 @@ def test_passive_first_from_many_processes(hosta, hostb):
 def test_rejects_with_private_data(hosta, hostb):
     options = ("--reject", "--private-len", "255")
     passive_first(hosta, hostb, min(COUNT, 20), options, options)
+
+
+@pytest.fixture(name="bad_link")
+def fixture_bad_link(hosta, hostb):
+    """Both directions lose, reorder and cut up what passes."""
+    ends = ((hosta, "veth_a"), (hostb, "veth_b"))
+    for host, link in ends:
+        host.run("tc", "qdisc", "add", "dev", link, "root", "netem", "delay", "3ms", "1ms",
+                 "loss", "5%", "reorder", "25%", "50%")
+        host.run("ip", "link", "set", link, "mtu", "1280")
+    yield
+    for host, link in ends:
+        host.run("tc", "qdisc", "del", "dev", link, "root")
+        host.run("ip", "link", "set", link, "mtu", "1500")
+
+
+@pytest.mark.parametrize("rtr", ["write", "read", "send"])
+def test_mpa36_loss_and_reordering_are_tcps_own_affair(hosta, hostb, set_parameter, bad_link,
+                                                       rtr):
+    """MPA-36: Request, Reply and RTR arrive whole, or late, but never wrong."""
+    assert bad_link is None
+    set_parameter(rtr=rtr)
+    passive_first(hosta, hostb, min(COUNT, 25), ("--ird", "4", "--ord", "4"),
+                  ("--ird", "4", "--ord", "4"))

@@ -32,6 +32,7 @@ SETS = ["".join(s) for n in (1, 2, 3) for s in itertools.combinations("BCD", n)]
 
 @pytest.mark.parametrize("kinds", SETS)
 def test_fr03_rtr09_reply_flags_are_the_offered_kinds(responder, dial, kinds):
+    """RTR-06, RTR-08 to RTR-10, ENH-08."""
     port = listen(responder, "auto=accept ird=4 ord=4")
     raw = dial(port)
     raw.send(mpa.request("A" + kinds, 4, 4))
@@ -40,13 +41,16 @@ def test_fr03_rtr09_reply_flags_are_the_offered_kinds(responder, dial, kinds):
     if kinds[0] == "D":
         assert raw.receive(20) == mpa.READ_RESPONSE
     responder.expect("ESTABLISHED", status=0)
-    responder.nothing("WC", 0.05)  # RTR-19: no completion caused by set-up
+    responder.nothing("WC", 0.05)  # RTR-19, ENH-14: no completion caused by set-up
 
 
 @pytest.mark.parametrize("crc", [False, True], ids=["no-crc", "crc"])
 @pytest.mark.parametrize("kind", "BCD")
 def test_rtr18_each_kind_establishes_and_opens_the_fence(responder, dial, kind, crc):
-    """MPA-14: work posted right after accept stays off the wire until the RTR."""
+    """MPA-14, RTR-18: work posted right after accept stays off the wire until the RTR.
+
+    MPA-19 where C=1, MPA-26, MPA-37, RTR-21: the octets behind the Reply.
+    """
     port = listen(responder, "auto=accept ird=4 ord=4 sends=3 size=8")
     raw = dial(port)
     flags = mpa.FLAG_S | (mpa.FLAG_C if crc else 0)
@@ -70,7 +74,9 @@ def test_rtr18_each_kind_establishes_and_opens_the_fence(responder, dial, kind, 
     lambda: mpa.request("", 4, 4), lambda: mpa.request_rev1(),
     lambda: mpa.frame(mpa.REQUEST_KEY, 0, 2)], ids=["client-server", "rev1", "rev2-plain"])
 def test_mpa14_fence_without_peer_to_peer(responder, dial, make):
-    """AMB-24: ESTABLISHED at the Reply, sends held until the first FPDU."""
+    """MPA-14, ENH-03, ENH-09, RTR-07, AMB-24: ESTABLISHED at the Reply, sends held until
+    the first FPDU; MPA-35: and the peer's end is told.
+    """
     port = listen(responder, "auto=accept ird=4 ord=4 sends=2 size=8")
     raw = dial(port)
     request = make()
@@ -97,6 +103,7 @@ def test_amb02_send_rtr_takes_no_receive(responder, dial):
 
 
 def test_t13_rtr_one_octet_at_a_time(responder, dial):
+    """MPA-11, MPA-38, RTR-18, RTR-21."""
     port = listen(responder, "auto=accept")
     raw = dial(port)
     raw.send(mpa.request("ACD", 1, 1))
@@ -153,6 +160,7 @@ def test_fr20_malformed_requests_are_closed_without_a_word(responder, dial, name
 @pytest.mark.parametrize("cut", [0, 1, 19, 20, 22])
 @pytest.mark.parametrize("how", ["close", "reset"])
 def test_t6_a_peer_that_goes_early_leaves_the_listener(responder, dial, cut, how):
+    """SEC-10."""
     port = listen(responder, "auto=accept")
     raw = dial(port)
     raw.send(mpa.request("ACD", 1, 1)[:cut] or b"")
@@ -162,7 +170,7 @@ def test_t6_a_peer_that_goes_early_leaves_the_listener(responder, dial, cut, how
 
 
 def test_t7_request_timeout(responder, dial, set_parameter):
-    """MPA-29, MPA-30: silent or dripping, the step as a whole is bounded."""
+    """MPA-07, MPA-29, MPA-30: silent or dripping, the step as a whole is bounded."""
     set_parameter(request_timeout_ms=200)
     port = listen(responder, "auto=accept")
     silent, slow = dial(port), dial(port)
@@ -176,7 +184,10 @@ def test_t7_request_timeout(responder, dial, set_parameter):
 @pytest.mark.parametrize("how", ["silence", "fin", "rst", "terminate", "garbage", "t10-zeros",
                                  "bad-crc"])
 def test_l5_death_before_the_rtr(responder, dial, set_parameter, how):
-    """T9 to T12, AMB-04: ESTABLISHED with a status, then DISCONNECTED; no Terminate."""
+    """T9 to T12, AMB-04: ESTABLISHED with a status, then DISCONNECTED; no Terminate.
+
+    MPA-14, MPA-31, SEC-10, TERM-09, TERM-10.
+    """
     set_parameter(rtr_timeout_ms=200)
     port = listen(responder, "auto=accept sends=2")
     raw = dial(port)
@@ -190,7 +201,7 @@ def test_l5_death_before_the_rtr(responder, dial, set_parameter, how):
     elif how == "terminate":
         raw.send(mpa.TERMINATE_RTR)
     elif how == "garbage":
-        # A valid FPDU with a wrong header is answered, header and all (SEC-07).
+        # A valid FPDU with a wrong header is answered, header and all (SEC-07, TERM-12).
         raw.send(mpa.fpdu(bytes(18)))
         assert raw.rest() == mpa.fpdu(mpa.untagged(
             mpa.OP_TERMINATE, 2, 1, bytes.fromhex("1206c000 0012") + bytes(18)))
@@ -211,7 +222,7 @@ def test_l5_death_before_the_rtr(responder, dial, set_parameter, how):
 
 
 def test_rejects_with_enhanced_data_and_private_data(responder, dial):
-    """MPA-09, ENH-08, AMB-05, AMB-20."""
+    """MPA-09, MPA-10, ENH-08, AMB-05, AMB-20."""
     port = listen(responder, "auto=reject pd=6e6f")
     raw = dial(port)
     raw.send(mpa.request("AC", 4, 8))
@@ -222,6 +233,7 @@ def test_rejects_with_enhanced_data_and_private_data(responder, dial):
 
 
 def test_markers_are_rejected_by_the_provider(responder, dial):
+    """Instead of MPA-17."""
     port = listen(responder, "auto=accept")
     raw = dial(port)
     raw.send(mpa.request("AC", 4, 8, flags=mpa.FLAG_S | mpa.FLAG_M))
@@ -231,7 +243,7 @@ def test_markers_are_rejected_by_the_provider(responder, dial):
 
 
 def test_enh11_switched_off(responder, dial, set_parameter):
-    """F9: by RST, so that the peer falls back."""
+    """ENH-11, F9: by RST, so that the peer falls back."""
     set_parameter(accept_enhanced="N")
     port = listen(responder, "auto=accept")
     raw = dial(port)
@@ -272,7 +284,9 @@ def test_fs03_more_private_data_than_rdma_cm_carries(responder, dial):
     (0x3fff, 5, 2, 4, 5, 0x3fff), (5, 0x3fff, 2, 4, 0x3fff, 4), (3, 1, 1, 16, 1, 2)])
 def test_neg_depths_on_the_wire(responder, dial, request_ird, request_ord, ird, ord_,
                                 reply_ird, reply_ord):
-    """N1 to N11 of 3.3; the local ORD is rounded down to a power of two."""
+    """NEG-02, NEG-03, NEG-12, NEG-13, NEG-16: N1 to N11 of 3.3; the local ORD is rounded
+    down to a power of two.
+    """
     port = listen(responder, f"auto=accept ird={ird} ord={ord_}")
     raw = dial(port)
     raw.send(mpa.request("", request_ird, request_ord))
@@ -280,7 +294,7 @@ def test_neg_depths_on_the_wire(responder, dial, request_ird, request_ord, ird, 
 
 
 def test_n4_read_rtr_raises_ird(responder, dial):
-    """T17, FR-05: the application asked for 0."""
+    """NEG-04; T17, FR-05: the application asked for 0."""
     port = listen(responder, "auto=accept ird=0 ord=0")
     raw = dial(port)
     raw.send(mpa.request("AD", 0, 0))

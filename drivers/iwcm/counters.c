@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The counters of a device, where monitoring agents look for them already:
+ * /sys/class/infiniband/DEVICE/ports/1/hw_counters.  `rdma statistic` cannot
+ * show them: the core takes the ops for it when a device is registered, before
+ * any client sees the device.
+ */
+#include <linux/sysfs.h>
+#include <rdma/ib_sysfs.h>
+
+#include "../compat/compat.h"
+#include "mpa2.h"
+
+#define SIW_PORT 1
+
+struct counter_attribute {
+	struct ib_port_attribute port;
+	enum mpa2_counter counter;
+};
+
+static ssize_t counter_show(struct ib_device *ibdev, u32 port_num,
+			    struct ib_port_attribute *attr, char *buf)
+{
+	const struct counter_attribute *counter =
+		container_of(attr, struct counter_attribute, port);
+	int idx = mpa2_srcu_enter();
+	struct mpa2_device *dev = mpa2_device_find(ibdev);
+	ssize_t ret = -ENODEV;
+
+	if (dev)
+		ret = sysfs_emit(buf, "%lld\n",
+				 (long long)atomic64_read(&dev->counters.count[counter->counter]));
+	mpa2_srcu_leave(idx);
+	return ret;
+}
+
+/* Not a count: how many handshakes there are at this moment. */
+static ssize_t handshakes_in_progress_show(struct ib_device *ibdev, u32 port_num,
+					   struct ib_port_attribute *attr, char *buf)
+{
+	int idx = mpa2_srcu_enter();
+	struct mpa2_device *dev = mpa2_device_find(ibdev);
+	ssize_t ret = -ENODEV;
+
+	if (dev)
+		ret = sysfs_emit(buf, "%d\n", atomic_read(&dev->nr_pending));
+	mpa2_srcu_leave(idx);
+	return ret;
+}
+
+#define COUNTER_ATTRIBUTE(which)                                           \
+	static struct counter_attribute attr_##which = {                   \
+		.port = { .attr = { .name = #which, .mode = 0444 },        \
+			  .show = counter_show },                          \
+		.counter = MPA2_COUNT_##which,                             \
+	};
+MPA2_COUNTERS(COUNTER_ATTRIBUTE)
+
+static IB_PORT_ATTR_RO(handshakes_in_progress);
+
+#define COUNTER_POINTER(name) &attr_##name.port.attr,
+static struct attribute *counter_attributes[] = {
+	MPA2_COUNTERS(COUNTER_POINTER)
+	&ib_port_attr_handshakes_in_progress.attr,
+	NULL,
+};
+
+static const struct attribute_group counter_group = {
+	.name = "hw_counters",
+	.attrs = counter_attributes,
+};
+
+/* Where siw has counters of its own they stay alone in their directory. */
+static const struct attribute_group counter_group_apart = {
+	.name = "iw_mpa2_counters",
+	.attrs = counter_attributes,
+};
+
+/* Whether the device takes new work of ours; N lets it drain. */
+static ssize_t enabled_show(struct ib_device *ibdev, u32 port_num,
+			    struct ib_port_attribute *attr, char *buf)
+{
+	int idx = mpa2_srcu_enter();
+	struct mpa2_device *dev = mpa2_device_find(ibdev);
+	ssize_t ret = -ENODEV;
+
+	if (dev)
+		ret = sysfs_emit(buf, "%c\n", READ_ONCE(dev->disabled) ? 'N' : 'Y');
+	mpa2_srcu_leave(idx);
+	return ret;
+}
+
+static ssize_t enabled_store(struct ib_device *ibdev, u32 port_num,
+			     struct ib_port_attribute *attr, const char *buf,
+			     size_t count)
+{
+	struct mpa2_device *dev;
+	ssize_t ret = -ENODEV;
+	bool enabled;
+	int idx;
+
+	if (kstrtobool(buf, &enabled)) {
+		pr_err("%s: enabled=%.*s: expected Y or N\n", dev_name(&ibdev->dev),
+		       (int)strcspn(buf, "\n"), buf);
+		return -EINVAL;
+	}
+	idx = mpa2_srcu_enter();
+	dev = mpa2_device_find(ibdev);
+	if (dev) {
+		WRITE_ONCE(dev->disabled, !enabled);
+		ret = count;
+	}
+	mpa2_srcu_leave(idx);
+	return ret;
+}
+
+static IB_PORT_ATTR_RW(enabled);
+
+static struct attribute *control_attributes[] = {
+	&ib_port_attr_enabled.attr,
+	NULL,
+};
+
+static const struct attribute_group control_group = {
+	.name = "iw_mpa2",
+	.attrs = control_attributes,
+};
+
+static const struct attribute_group *groups[] = {
+	&counter_group, &control_group, NULL,
+};
+
+static const struct attribute_group *groups_apart[] = {
+	&counter_group_apart, &control_group, NULL,
+};
+
+static const struct attribute_group **groups_of(struct ib_device *ibdev)
+{
+	return ibdev->ops.alloc_hw_port_stats ? groups_apart : groups;
+}
+
+/**
+ * mpa2_counters_add() - show a device's counters and its switch in sysfs
+ * @ibdev: a device that is known to mpa2_device_find()
+ *
+ * Without them the device works as well, so a failure is only told.
+ * Context: may sleep.
+ */
+void mpa2_counters_add(struct ib_device *ibdev)
+{
+	int ret = ib_port_register_client_groups(ibdev, SIW_PORT, groups_of(ibdev));
+
+	if (ret)
+		pr_warn("%s: no counters in sysfs (%d)\n", dev_name(&ibdev->dev), ret);
+}
+
+/* Context: may sleep; waits for readers. */
+void mpa2_counters_remove(struct ib_device *ibdev)
+{
+	ib_port_unregister_client_groups(ibdev, SIW_PORT, groups_of(ibdev));
+}

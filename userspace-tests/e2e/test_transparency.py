@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The same scripts on stock siw and with iw_mpa2: what applications see is the same,
+but for what the documentation names.
+
+    (a) connect does not wait, so that its errors are events;
+    (b) a peer's reject is REJECTED with -ECONNREFUSED, as hardware says it;
+    (c) the depths are the peer's, as rdma_get_cm_event(3) words them (not compared here).
+"""
+
+import queue
+import time
+
+import pytest
+
+from conftest import run, seconds
+
+QUIET_S = 0.4
+RECEIVES = 4  # that the agent posts by itself
+# Of an event: what an application acts on.
+COMPARED = ("event", "command", "errno", "status", "opcode", "private_data")
+
+
+def settle(agents):
+    """All that both say until neither says anything for a while."""
+    said = {name: [] for name in agents}
+    end = time.monotonic() + seconds(QUIET_S)
+    while time.monotonic() < end:
+        for name, agent in agents.items():
+            try:
+                event = agent.lines.get(timeout=0.02)
+            except queue.Empty:
+                continue
+            said[name].append({key: event[key] for key in COMPARED if key in event})
+            end = time.monotonic() + seconds(QUIET_S)
+    return said
+
+
+# Each step: who, and the command; PORT and the number of the connection are filled in.
+SCRIPTS = {
+    "connect-send-disconnect": [
+        ("responder", "listen 10.77.0.2 7600 auto=accept recvs=2"),
+        ("initiator", "connect 10.77.0.2 7600 established=1 size=8 recvs=2"),
+        ("initiator", "disconnect 1")],
+    "responder-disconnects": [
+        ("responder", "listen 10.77.0.2 7601 auto=accept recvs=2"),
+        ("initiator", "connect 10.77.0.2 7601 established=1 size=8"),
+        ("responder", "disconnect 1")],
+    "private-data": [
+        ("responder", "listen 10.77.0.2 7602 auto=accept pd=6f6b"),
+        ("initiator", "connect 10.77.0.2 7602 pd=68656c6c6f established=1 size=8"),
+        ("initiator", "disconnect 1")],
+    "reject": [
+        ("responder", "listen 10.77.0.2 7603 auto=reject pd=6e6f"),
+        ("initiator", "connect 10.77.0.2 7603")],
+    "refused-port": [("initiator", "connect 10.77.0.2 7604")],
+    "listener-goes": [
+        ("responder", "listen 10.77.0.2 7605"),
+        ("responder", "destroy 0"),
+        ("initiator", "connect 10.77.0.2 7605")],
+    "ulp-destroys-unanswered": [
+        ("responder", "listen 10.77.0.2 7606"),
+        ("initiator", "connect 10.77.0.2 7606"),
+        ("responder", "destroy 1")],
+    "initiator-destroys": [
+        ("responder", "listen 10.77.0.2 7607 auto=accept recvs=2"),
+        ("initiator", "connect 10.77.0.2 7607 established=1 size=8"),
+        ("initiator", "destroy 0")],
+    "address-in-use": [
+        ("responder", "listen 10.77.0.2 7608"),
+        ("responder", "listen 10.77.0.2 7608")],
+}
+
+
+def play(agents, script):
+    """Run a script; what each end was told, step by step."""
+    told = []
+    for who, command in script:
+        agents[who].tell(command)
+        told.append(settle(agents))
+    for agent in agents.values():
+        agent.tell("reset")
+    settle(agents)
+    for agent in agents.values():
+        agent.seen.clear()
+    return told
+
+
+@pytest.fixture(name="ends")
+def fixture_ends(agents):
+    """Both applications by role, with nothing open."""
+    for agent in agents:
+        agent.reset()
+    return {"initiator": agents[0], "responder": agents[1]}
+
+
+def split(step):
+    """rdma_cm's events and the completions come by two channels: each in its order."""
+    return {who: ([event for event in said if event["event"] != "WC"],
+                  [event for event in said if event["event"] == "WC"])
+            for who, said in step.items()}
+
+
+def refused_as_event(events):
+    """(a) of the refused TCP port."""
+    returned = {"event": "CONNECT_RETURNED", "errno": 111}
+    if returned in events:
+        at = events.index(returned)
+        events[at:] = [{"event": "CONNECT_RETURNED", "errno": 0},
+                       {"event": "REJECTED", "status": -104, "private_data": ""}]
+        return True
+    return False
+
+
+def expected(stock):
+    """What stock siw said, with (a) and (b)."""
+    steps = [split(step) for step in stock]
+    for step in steps:
+        events, completions = step["initiator"]
+        if refused_as_event(events):
+            # What the application had posted is flushed by the end of the event.
+            completions[:] = [{"event": "WC", "status": 5, "opcode": "?"}] * RECEIVES
+            continue
+        for event in events:
+            if event["event"] == "REJECTED" and event["status"] == -104:
+                event["status"] = -111
+    return steps
+
+
+@pytest.mark.stock
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_events_are_those_of_stock_siw(ends, name):
+    with_it = [split(step) for step in play(ends, SCRIPTS[name])]
+    run("rmmod", "iw_mpa2")
+    try:
+        without = play(ends, SCRIPTS[name])
+    finally:
+        run("modprobe", "iw_mpa2")
+    assert with_it == expected(without), f"\nstock: {without}\nours:  {with_it}"
