@@ -4,7 +4,7 @@
 KVER ?= $(shell uname -r)
 export SIW_KO KDIR
 
-.PHONY: module siw vm demo check check-long bench clean help
+.PHONY: module siw vm demo check check-long conformance bench man clean help
 
 module:
 	@set -e; ko=$$(scripts/build-module $(KVER)); cp "$$ko" iw_mpa2.ko; \
@@ -26,8 +26,14 @@ check:
 check-long:
 	@scripts/check-long
 
+conformance:
+	@scripts/conformance --write
+
 bench:
 	@scripts/bench-data-path
+
+man:
+	@man -l Documentation/man/iw_mpa2.4
 
 clean:
 	rm -f iw_mpa2.ko siw.ko
@@ -39,7 +45,9 @@ help:
 	@echo 'make demo         two hosts in a virtual machine: stock siw, then iw_mpa2'
 	@echo 'make check        all tests (scripts/check PART... for some, --list names them)'
 	@echo 'make check-long   what takes too long for every time'
+	@echo 'make conformance  which requirements lack a test; writes Documentation/conformance.rst'
 	@echo 'make bench        the data path with the module against stock siw'
+	@echo 'make man          the manual page'
 	@echo 'make vm           a shell in the virtual machine with the two hosts'
 	@echo 'make clean        remove what make and make siw put here'
 	@echo
