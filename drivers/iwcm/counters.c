@@ -141,21 +141,27 @@ static const struct attribute_group **groups_of(struct ib_device *ibdev)
 
 /**
  * mpa2_counters_add() - show a device's counters and its switch in sysfs
- * @ibdev: a device that is known to mpa2_device_find()
+ * @dev: a device that mpa2_device_find() knows
  *
  * Without them the device works as well, so a failure is only told.
  * Context: may sleep.
  */
-void mpa2_counters_add(struct ib_device *ibdev)
+void mpa2_counters_add(struct mpa2_device *dev)
 {
-	int ret = ib_port_register_client_groups(ibdev, SIW_PORT, groups_of(ibdev));
+	int ret = ib_port_register_client_groups(dev->ibdev, SIW_PORT,
+						 groups_of(dev->ibdev));
 
+	dev->counters_shown = !ret;
 	if (ret)
-		pr_warn("%s: no counters in sysfs (%d)\n", dev_name(&ibdev->dev), ret);
+		pr_warn("%s: no counters in sysfs (%d)\n", dev_name(&dev->ibdev->dev),
+			ret);
 }
 
 /* Context: may sleep; waits for readers. */
-void mpa2_counters_remove(struct ib_device *ibdev)
+void mpa2_counters_remove(struct mpa2_device *dev)
 {
-	ib_port_unregister_client_groups(ibdev, SIW_PORT, groups_of(ibdev));
+	if (dev->counters_shown)
+		ib_port_unregister_client_groups(dev->ibdev, SIW_PORT,
+						 groups_of(dev->ibdev));
+	dev->counters_shown = false;
 }

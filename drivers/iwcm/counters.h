@@ -58,10 +58,9 @@ struct mpa2_counters {
 	atomic64_t count[MPA2_COUNT_NR];
 };
 
-struct ib_device;
 struct mpa2_device;
 
-void mpa2_counters_add(struct ib_device *ibdev);
-void mpa2_counters_remove(struct ib_device *ibdev);
+void mpa2_counters_add(struct mpa2_device *dev);
+void mpa2_counters_remove(struct mpa2_device *dev);
 
 #endif /* IW_MPA2_COUNTERS_H */

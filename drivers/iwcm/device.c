@@ -340,7 +340,7 @@ static int mpa2_client_add(struct ib_device *ibdev)
 		device_revive(dev);
 		mutex_unlock(&devices_lock);
 		ib_set_client_data(ibdev, &mpa2_client, dev);
-		mpa2_counters_add(ibdev);
+		mpa2_counters_add(dev);
 		return 0;
 	}
 	dev = device_alloc(ibdev);
@@ -351,7 +351,7 @@ static int mpa2_client_add(struct ib_device *ibdev)
 		return -ENOMEM;
 	ib_set_client_data(ibdev, &mpa2_client, dev);
 	patch_ops(dev);
-	mpa2_counters_add(ibdev);
+	mpa2_counters_add(dev);
 
 	stock = mpa2_siw_stock_listeners(ibdev);
 	if (stock)
@@ -368,7 +368,7 @@ static void mpa2_client_remove(struct ib_device *ibdev, void *client_data)
 {
 	struct mpa2_device *dev = client_data;
 
-	mpa2_counters_remove(ibdev);
+	mpa2_counters_remove(dev);
 	set_going(dev, true);
 	if (!READ_ONCE(unloading) && try_module_get(THIS_MODULE)) {
 		dev->pins_module = true;

@@ -63,6 +63,7 @@ struct mpa2_device {
 
 	struct list_head listeners;	/* under lock, too */
 	bool disabled;			/* new work goes to stock siw */
+	bool counters_shown;		/* in sysfs; by add and remove only */
 
 	atomic_t nr_pending;
 	struct mpa2_counters counters;
