@@ -72,7 +72,11 @@ class Host:
                 open(f"/run/netns/{self.name}", "rb") as there:
             assert not _LIBC.setns(there.fileno(), CLONE_NEWNET)
             try:
-                return socket.socket(family, socket.SOCK_STREAM)
+                sock = socket.socket(family, socket.SOCK_STREAM)
+                # rdma_cm picks ports without regard to TCP's: one that we have
+                # left in TIME_WAIT must not be in its way.
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                return sock
             finally:
                 assert not _LIBC.setns(here.fileno(), CLONE_NEWNET)
 
@@ -140,6 +144,12 @@ class Agent:
             except queue.Empty:
                 break
         assert not [event for event in self.seen if event and event["event"] == name]
+
+    def all_said(self):
+        """What it has said and nobody has asked for, for a failure's text."""
+        while not self.lines.empty():
+            self.seen.append(self.lines.get())
+        return self.seen
 
     def reset(self):
         """Destroy everything, forget everything."""

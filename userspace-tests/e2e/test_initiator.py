@@ -14,7 +14,10 @@ REFUSED, RESET, TIMEDOUT = -111, -104, -110
 def connect(initiator, answer, options=""):
     """rdma_connect to the raw responder, up to its accept; returns it."""
     initiator.do(f"connect 10.77.0.2 {answer.port} {options}")
-    return answer()
+    try:
+        return answer()
+    except TimeoutError:
+        pytest.fail(f"no TCP connection came; the initiator: {initiator.all_said()}")
 
 
 def the_request(raw, length=24):

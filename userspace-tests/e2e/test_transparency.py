@@ -8,11 +8,12 @@ but for what the documentation names.
 """
 
 import queue
+import re
 import time
 
 import pytest
 
-from conftest import run, seconds
+from conftest import run, seconds, wait_until
 
 QUIET_S = 0.4
 RECEIVES = 4  # that the agent posts by itself
@@ -136,3 +137,51 @@ def test_events_are_those_of_stock_siw(ends, name):
     finally:
         run("modprobe", "iw_mpa2")
     assert with_it == expected(without), f"\nstock: {without}\nours:  {with_it}"
+
+
+# Programs that tell the events they get, or whose output is the same every time.
+PROGRAMS = {
+    "rping": (("rping", "-s", "-d", "-a", "10.77.0.2", "-C", "3"),
+              ("rping", "-c", "-d", "-a", "10.77.0.2", "-C", "3"), 7174),
+    "rping-refused": (None, ("rping", "-c", "-d", "-a", "10.77.0.2", "-p", "7650"), 0),
+    "ucmatose": (("ucmatose", "-b", "10.77.0.2", "-c", "2"),
+                 ("ucmatose", "-s", "10.77.0.2", "-c", "2"), 7471),
+}
+
+
+def essence(output):
+    """Events and verdicts of a program, without addresses and numbers of its own."""
+    lines = []
+    for line in output.splitlines():
+        event = re.search(r"RDMA_CM_EVENT_\w+", line)
+        if event:
+            lines.append(event[0])
+        elif not re.search(r"0x|port|\d{2}", line):
+            lines.append(line.strip())
+    return lines
+
+
+def play_programs(hosta, hostb, name):
+    """The essence of what both ends print, and how they end."""
+    server, client, port = PROGRAMS[name]
+    serving = hostb.popen(*server) if server else None
+    if serving:
+        wait_until(lambda: hostb.listens(port), server[0], 30)
+    result = hosta.run(*client, check=False, timeout=60)
+    told = {"client": (result.returncode, essence(result.stdout))}
+    if serving:
+        output, _ = serving.communicate(timeout=seconds(60))
+        told["server"] = (serving.returncode, essence(output))
+    return told
+
+
+@pytest.mark.stock
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs_see_what_they_see_on_stock_siw(hosta, hostb, name):
+    with_it = play_programs(hosta, hostb, name)
+    run("rmmod", "iw_mpa2")
+    try:
+        without = play_programs(hosta, hostb, name)
+    finally:
+        run("modprobe", "iw_mpa2")
+    assert with_it == without
