@@ -221,6 +221,7 @@ static void ep_responder_established(struct mpa2_endpoint *ep)
 		return;
 	event = mpa2_ep_established_event(ep, 0);
 	ep->told = true;
+	mpa2_ep_observe_result(ep, 0);
 	ep->cm_id->event_handler(ep->cm_id, &event);
 	if (ep->settings.fence == MPA2_FENCE_P2P)
 		ep_open_fence(ep, MPA2_RTR_NONE);
