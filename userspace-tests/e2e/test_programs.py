@@ -171,3 +171,10 @@ def test_mpa36_loss_and_reordering_are_tcps_own_affair(hosta, hostb, set_paramet
     set_parameter(rtr=rtr)
     passive_first(hosta, hostb, min(COUNT, 25), ("--ird", "4", "--ord", "4"),
                   ("--ird", "4", "--ord", "4"))
+
+
+def test_amb20_rejects_arrive_whole_over_a_bad_link(hosta, hostb, bad_link):
+    """MPA-12, AMB-20: closed by FIN, so that what was lost is sent again."""
+    assert bad_link is None
+    options = ("--reject", "--private-len", "255")
+    passive_first(hosta, hostb, min(COUNT, 20), options, options)

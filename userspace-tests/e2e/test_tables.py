@@ -253,3 +253,29 @@ def test_rtr25_application_speaks_first_by_itself(initiator, answer, set_paramet
     initiator.expect("ESTABLISHED", status=0)
     octets = raw.receive(32)
     assert octets[2:4] == b"\x41\x43" and int.from_bytes(octets[12:16], "big") == 1
+
+
+@pytest.mark.parametrize("ird,ord_,shown_resources,shown_depth", [
+    (3, 5, 5, 3), (16382, 16382, 255, 255), (256, 255, 255, 255), (NONE, 7, 7, 128),
+    (9, NONE, 128, 9), (0, 0, 0, 0)])
+def test_neg09_request_depths_as_the_man_page_words_them(responder, dial, ird, ord_,
+                                                         shown_resources, shown_depth):
+    """NEG-09: initiator_depth is the peer's IRD, responder_resources its ORD; more than 255
+    stays 255, and what is not negotiated shows the local value: the device's limit, as the
+    ULP has not spoken yet.
+    """
+    raw = dial(listen(responder, "ird=4 ord=6"))
+    raw.send(mpa.request("", ird, ord_))
+    event = responder.expect("CONNECT_REQUEST")
+    assert (event["responder_resources"], event["initiator_depth"]) == \
+        (shown_resources, shown_depth)
+
+
+@pytest.mark.parametrize("ird,ord_", [(16382, 100), (300, 0)])
+def test_neg09_reply_depths_saturate(initiator, answer, ird, ord_):
+    """NEG-09: an event carries 8 bits; a depth above is 255 and not its low octet."""
+    raw = connect(initiator, answer, "ird=100 ord=100")
+    the_request(raw)
+    raw.send(mpa.reply("AC", ird, ord_))
+    event = initiator.expect("ESTABLISHED", status=0)
+    assert event["initiator_depth"] == 255 and event["responder_resources"] == ord_
