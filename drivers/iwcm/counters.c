@@ -18,6 +18,16 @@ struct counter_attribute {
 	enum mpa2_counter counter;
 };
 
+/* Not a count: how many handshakes there are at this moment. */
+#define IN_PROGRESS MPA2_COUNT_NR
+
+static s64 value_of(struct mpa2_device *dev, enum mpa2_counter counter)
+{
+	if (counter == IN_PROGRESS)
+		return atomic_read(&dev->nr_pending);
+	return atomic64_read(&dev->counters.count[counter]);
+}
+
 static ssize_t counter_show(struct ib_device *ibdev, u32 port_num,
 			    struct ib_port_attribute *attr, char *buf)
 {
@@ -28,40 +38,25 @@ static ssize_t counter_show(struct ib_device *ibdev, u32 port_num,
 	ssize_t ret = -ENODEV;
 
 	if (dev)
-		ret = sysfs_emit(buf, "%lld\n",
-				 (long long)atomic64_read(&dev->counters.count[counter->counter]));
+		ret = sysfs_emit(buf, "%lld\n", value_of(dev, counter->counter));
 	mpa2_srcu_leave(idx);
 	return ret;
 }
 
-/* Not a count: how many handshakes there are at this moment. */
-static ssize_t handshakes_in_progress_show(struct ib_device *ibdev, u32 port_num,
-					   struct ib_port_attribute *attr, char *buf)
-{
-	int idx = mpa2_srcu_enter();
-	struct mpa2_device *dev = mpa2_device_find(ibdev);
-	ssize_t ret = -ENODEV;
-
-	if (dev)
-		ret = sysfs_emit(buf, "%d\n", atomic_read(&dev->nr_pending));
-	mpa2_srcu_leave(idx);
-	return ret;
-}
-
-#define COUNTER_ATTRIBUTE(which)                                           \
+#define ATTRIBUTE(which, id)                                               \
 	static struct counter_attribute attr_##which = {                   \
 		.port = { .attr = { .name = #which, .mode = 0444 },        \
 			  .show = counter_show },                          \
-		.counter = MPA2_COUNT_##which,                             \
+		.counter = id,                                             \
 	};
+#define COUNTER_ATTRIBUTE(which) ATTRIBUTE(which, MPA2_COUNT_##which)
 MPA2_COUNTERS(COUNTER_ATTRIBUTE)
-
-static IB_PORT_ATTR_RO(handshakes_in_progress);
+ATTRIBUTE(handshakes_in_progress, IN_PROGRESS)
 
 #define COUNTER_POINTER(name) &attr_##name.port.attr,
 static struct attribute *counter_attributes[] = {
 	MPA2_COUNTERS(COUNTER_POINTER)
-	&ib_port_attr_handshakes_in_progress.attr,
+	&attr_handshakes_in_progress.port.attr,
 	NULL,
 };
 

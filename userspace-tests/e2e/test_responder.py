@@ -278,21 +278,6 @@ def test_fs03_more_private_data_than_rdma_cm_carries(responder, dial):
     established(responder, dial(port))
 
 
-@pytest.mark.parametrize("request_ird,request_ord,ird,ord_,reply_ird,reply_ord", [
-    (32, 16, 8, 64, 16, 32), (0, 0, 8, 8, 8, 0), (1, 1, 1, 1, 1, 1), (4, 8, 2, 4, 8, 4),
-    (16382, 16382, 128, 128, 128, 128), (0x3fff, 0x3fff, 4, 4, 0x3fff, 0x3fff),
-    (0x3fff, 5, 2, 4, 5, 0x3fff), (5, 0x3fff, 2, 4, 0x3fff, 4), (3, 1, 1, 16, 1, 2)])
-def test_neg_depths_on_the_wire(responder, dial, request_ird, request_ord, ird, ord_,
-                                reply_ird, reply_ord):
-    """NEG-02, NEG-03, NEG-12, NEG-13, NEG-16: N1 to N11 of 3.3; the local ORD is rounded
-    down to a power of two.
-    """
-    port = listen(responder, f"auto=accept ird={ird} ord={ord_}")
-    raw = dial(port)
-    raw.send(mpa.request("", request_ird, request_ord))
-    assert raw.receive(24) == mpa.reply("", reply_ird, reply_ord)
-
-
 def test_n4_read_rtr_raises_ird(responder, dial):
     """NEG-04; T17, FR-05: the application asked for 0."""
     port = listen(responder, "auto=accept ird=0 ord=0")

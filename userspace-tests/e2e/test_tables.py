@@ -23,6 +23,16 @@ def rtr_parameter(kinds):
     return ",".join(WORDS[kind] for kind in "CDB" if kind in kinds)
 
 
+def goes_on(initiator, raw, kind):
+    """The initiator sends that RTR and is up, or, for None, Terminate 2/0/7."""
+    if kind:
+        assert raw.receive(len(mpa.RTR[kind])) == mpa.RTR[kind]
+        initiator.expect("ESTABLISHED", status=0)
+    else:
+        assert raw.rest() == mpa.TERMINATE_RTR
+        initiator.expect("CONNECT_ERROR", status=-71)
+
+
 def replied(offered, supported):
     """P of table 3.1."""
     shared = set(offered) & set(supported)
@@ -65,13 +75,7 @@ def test_rtr_pairs_as_initiator(initiator, answer, set_parameter, offered, suppo
     assert the_request(raw) == mpa.request("A" + offered, 1, 1)
     kinds = replied(offered, supported)
     raw.send(mpa.reply("A" + kinds, 1, 1))
-    kind = chosen(offered, kinds)
-    if kind:
-        assert raw.receive(len(mpa.RTR[kind])) == mpa.RTR[kind]
-        initiator.expect("ESTABLISHED", status=0)
-    else:
-        assert raw.rest() == mpa.TERMINATE_RTR
-        initiator.expect("CONNECT_ERROR", status=-71)
+    goes_on(initiator, raw, chosen(offered, kinds))
 
 
 @pytest.mark.parametrize("extra", ["B", "BD", "BCD"])
@@ -100,12 +104,7 @@ def test_amb12_peer_to_peer_reply_to_client_server_request(initiator, answer, se
     raw = connect(initiator, answer)
     assert the_request(raw) == mpa.request("", 1, 1)
     raw.send(mpa.reply("A" + kinds, 1, 1))
-    if kind:
-        assert raw.receive(len(mpa.RTR[kind])) == mpa.RTR[kind]
-        initiator.expect("ESTABLISHED", status=0)
-    else:
-        assert raw.rest() == mpa.TERMINATE_RTR
-        initiator.expect("CONNECT_ERROR", status=-71)
+    goes_on(initiator, raw, kind)
 
 
 NONE = mpa.NO_NEGOTIATION
@@ -125,6 +124,7 @@ RESPONDER_ROWS = {
     "n10-cap-128": ("", 4, 200, 16, 4, 128, 4, 128, 4),
     "n11": ("", 4, 8, 2, 4, 8, 4, 8, 4),
     "n12": ("AD", 8, 4, 0, 2, 4, 2, 4, 2),
+    "ird-3": ("", 3, 1, 1, 16, 1, 2, 1, 2),
 }
 
 
