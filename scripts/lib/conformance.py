@@ -283,6 +283,10 @@ class Results:
         group = {"kunit": None, "fuzz": "fuzz"}.get(test.kind, test.group)
         return self.states.get((group, test.name), "not run")
 
+    def of(self, _, tests):
+        """What became of a requirement's tests, by its id."""
+        return self.of_tests(tests) or "no test"
+
     def of_tests(self, tests):
         """The same for some tests, with numbers where they differ."""
         count = collections.Counter(self.of_test(test) for test in tests)
@@ -290,6 +294,23 @@ class Results:
             return next(iter(count), "")
         return ", ".join(f"{count[state]} {state}"
                          for state in ("failed", "skipped", "not run", "passed") if count[state])
+
+
+class Recorded:
+    """What the document says of an earlier run; that part of it is never stale."""
+
+    def __init__(self, document):
+        self.results = {}
+        _, _, rest = document.partition(BEGIN)
+        rows = re.split(r"^   \* - ", rest.partition(END)[0], flags=re.M)[2:]
+        for row in rows:
+            # The result is the last cell; what follows the table is not indented.
+            cells = [line.strip() for line in row.splitlines() if line.startswith("     -")]
+            self.results[row.splitlines()[0].strip()] = cells[-1].removeprefix("-").strip()
+
+    def of(self, one, tests):
+        """The same as Results.of()."""
+        return self.results.get(one, "not run" if tests else "no test")
 
 
 # ---- the document ----
@@ -314,11 +335,10 @@ def row_of(cells):
     return lines
 
 
-def table(tree, outcome=None):
+def table(tree, outcome):
     """The generated part of the document, between the two marks."""
-    titles = ["Id", "Level", "What", "Code", "Tests"] + (["Result"] if outcome else [])
-    widths = "8 8 24 28 32" + (" 10" if outcome else "")
-    lines = [".. list-table::", "   :header-rows: 1", f"   :widths: {widths}", ""]
+    titles = ["Id", "Level", "What", "Code", "Tests", "Result"]
+    lines = [".. list-table::", "   :header-rows: 1", "   :widths: 8 8 22 26 30 8", ""]
     lines += row_of([[title] for title in titles])
     for one in tree.requirements.values():
         if one.phase != "now":
@@ -328,9 +348,8 @@ def table(tree, outcome=None):
             in_part = tree.exceptions[one.id].startswith(IN_PART)
             tests.append("exception in part" if in_part else "exception")
         cells = [[one.id], [one.level], [one.text],
-                 [f"``{place}``" for place in tree.code[one.id]], tests or ["none"]]
-        if outcome:
-            cells.append([outcome.of_tests(tree.tests[one.id]) or "no test"])
+                 [f"``{place}``" for place in tree.code[one.id]], tests or ["none"],
+                 [outcome.of(one.id, tree.tests[one.id])]]
         lines += row_of(cells)
     lines += ["", "Exceptions:", ""]
     lines += [f"{one}\n  {why}" for one, why in tree.exceptions.items()]
@@ -365,7 +384,7 @@ def check(tree, document, into, outcome):
     target = into / "conformance.xml"
     target.unlink(missing_ok=True)
     stale = None
-    if with_table(document, table(tree)) != document:
+    if with_table(document, table(tree, Recorded(document))) != document:
         stale = "out of date; scripts/conformance --write brings it up to date"
     good = True
     for demand, fault in [*tree.faults(), (f"{DOCUMENT} is up to date", stale)]:
@@ -395,7 +414,9 @@ def main(words=None):
         tree = Tree(args.top)
         document = (args.top / DOCUMENT).read_text(encoding="utf-8")
         if args.write:
-            document = with_table(document, table(tree))
+            run = Results(args.results)
+            outcome = run if run.states else Recorded(document)
+            document = with_table(document, table(tree, outcome))
             (args.top / DOCUMENT).write_text(document, encoding="utf-8")
         print("\n".join(summary(tree)))
         for one, where in tree.unknown:

@@ -214,7 +214,8 @@ def test_table_has_code_and_tests_and_keeps_what_is_around(tree, capsys):
         "     - gtest ``Key.First``" in rows[2]
     assert "``drivers/core/begin.cc: begin``\n     - pytest ``test_word.test_word``" in rows[3]
     assert "``drivers/core/begin.cc``\n     - none" in rows[4]
-    assert "Later: SCTP-01" in document and "Result" not in document
+    assert "Later: SCTP-01" in document
+    assert rows[2].endswith("     - not run\n") and "     - no test\n" in rows[4]
 
 
 def test_writing_twice_changes_nothing(tree):
@@ -283,6 +284,18 @@ def test_copy_has_the_worst_result_of_all_runs(tree):
     assert rows[2].endswith("     - passed\n")
     assert rows[3].endswith("     - failed\n")
     assert "     - no test\n" in rows[4]
+
+
+def test_table_keeps_the_results_of_an_earlier_run(tree):
+    last = tree.parent / "last"
+    write_results(last, "one.xml", ("Key", "First", "<failure/>"), ("test_word", "test_word", ""))
+    assert call(tree, "--write") == 0
+    document = (tree / "Documentation/conformance.rst").read_text()
+    assert document.split("   * - ")[2].endswith("     - failed\n")
+    (last / "one.xml").unlink()
+    assert call(tree, "--check") == 0
+    assert call(tree, "--write") == 0
+    assert (tree / "Documentation/conformance.rst").read_text() == document
 
 
 def test_results_are_found_by_kind(tmp_path):
