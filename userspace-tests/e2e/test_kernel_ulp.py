@@ -131,8 +131,13 @@ def test_mpa14_kernel_qp_behind_the_fence(ulp, dial, kind):
     says("disconnected 0")
 
 
-def test_ulp_goes_with_its_handshake(ulp, dial, answer):
-    """Unloaded while a Reply is due, and while a fence is closed with work behind it."""
+def test_ulp_goes_with_its_handshake(ulp, dial, answer, set_parameter):
+    """Unloaded while a Reply is due, and while a fence is closed with work behind it.
+
+    iw_cm lets rdma_disconnect() wait for a handshake that is under way, so each takes as
+    long as its timer.
+    """
+    set_parameter(reply_timeout_ms=500, rtr_timeout_ms=500)
     ulp("a", addr="10.77.0.2", port=answer.port)
     raw = answer()
     raw.receive(24)
