@@ -180,14 +180,15 @@ def test_two_applications_at_once_each_with_its_model(hosta, hostb, initiator, r
         initiator.do(f"disconnect {number}")
         responder.expect("DISCONNECTED")
 
-        def ended():
+        def begun():
+            """Both by their ports, once what is looked at below is in the capture."""
             by_port = {connection.responder[1]: connection
                        for connection in tcp_capture.read_connections(path)}
-            return len(by_port) == 2 and all(connection.has("FIN", 0)
+            return len(by_port) == 2 and all(len(connection.stream(mpa.INITIATOR)) >= 44
                                              for connection in by_port.values()) and by_port
 
-        wait_until(ended, "both ends in the capture")
-        by_port = ended()
+        wait_until(begun, "both connections in the capture")
+        by_port = begun()
     finally:
         for process in (server, dump):
             process.terminate()

@@ -37,16 +37,24 @@ class Counters:
         return changed
 
 
+def counters_at_rest(device):
+    """Once nothing is left of an earlier test that would be counted in this one."""
+    counters = Counters(device)
+    wait_until(lambda: not counters.read()["handshakes_in_progress"], "no handshake to be left")
+    counters.moved()
+    return counters
+
+
 @pytest.fixture(name="counted")
 def fixture_counted(hostb):
     """The responder's counters."""
-    return Counters(hostb.device)
+    return counters_at_rest(hostb.device)
 
 
 @pytest.fixture(name="counting")
 def fixture_counting(hosta):
     """The initiator's counters."""
-    return Counters(hosta.device)
+    return counters_at_rest(hosta.device)
 
 
 @pytest.fixture(name="trace")
