@@ -57,6 +57,27 @@ TEST(Rtr, IsTheStandardsOctets)
 	}
 }
 
+TEST(Rtr, IsOneKind)
+{
+	uint8_t out[MPA2_RTR_MAX];
+
+	for (const auto kind : { MPA2_RTR_NONE, MPA2_RTR_ALL })
+		EXPECT_EQ(0u, mpa2_rtr_build(kind, true, false, out, sizeof(out)));
+}
+
+/* Nothing is written behind the end of a buffer that is exactly so long. */
+TEST(Fpdu, IsNotBuiltIntoTooSmallABuffer)
+{
+	for (size_t size = 0; size < 28; size++) {
+		std::vector<uint8_t> out(size);
+
+		EXPECT_EQ(0u, mpa2_terminate_build(2, 0, MPA2_TERM_INSUFFICIENT_IRD, true,
+						   false, out.data(), size));
+		EXPECT_EQ(size < 20 ? 0u : 20u,
+			  mpa2_read_response_build(1, 0, true, false, out.data(), size));
+	}
+}
+
 /* RTR-21 */
 TEST(Rtr, ReadResponseCopiesTheSink)
 {
@@ -67,8 +88,8 @@ TEST(Rtr, ReadResponseCopiesTheSink)
 			  mpa2_read_response_build(1, 0, crc, false, out, sizeof(out)));
 		EXPECT_EQ(0, memcmp(out, read_response_octets[crc], 20));
 	}
-	mpa2_read_response_build(0xabcd, 0x1122334455667788, false, false, out,
-				 sizeof(out));
+	ASSERT_EQ(20u, mpa2_read_response_build(0xabcd, 0x1122334455667788, false, false,
+						out, sizeof(out)));
 	EXPECT_EQ(Hex("000ec142 0000abcd 1122334455667788 00000000"),
 		  Octets(out, out + 20));
 }

@@ -108,7 +108,7 @@ TEST(Frame, WithoutTheModelFlagNoKindIsFlagged)
 	frame.rev = 2;
 	frame.enhanced = 1;
 	frame.data = { 1, 1, 0, MPA2_RTR_ALL };
-	mpa2_frame_build(&frame, nullptr, 0, out, sizeof(out));
+	ASSERT_EQ(24u, mpa2_frame_build(&frame, nullptr, 0, out, sizeof(out)));
 	EXPECT_EQ(Hex("00010001"), Octets(out + 20, out + 24));
 }
 
@@ -215,6 +215,17 @@ TEST(Frame, IsNotBuiltIntoTooSmallABuffer)
 	for (size_t size = 0; size < 24; size++)
 		EXPECT_EQ(0u, mpa2_frame_build(&frame, nullptr, 0, out, size));
 	EXPECT_EQ(24u, mpa2_frame_build(&frame, nullptr, 0, out, 24));
+}
+
+/* ENH-01: there is no enhanced data in Rev 1. */
+TEST(Frame, EnhancedIsNotBuiltInRev1)
+{
+	uint8_t out[MPA2_FRAME_MAX];
+	mpa2_frame frame{};
+
+	frame.rev = MPA2_REV_1;
+	frame.enhanced = 1;
+	EXPECT_EQ(0u, mpa2_frame_build(&frame, nullptr, 0, out, sizeof(out)));
 }
 
 /* Whatever comes: an answer, no fault, and no data outside of the frame. */

@@ -499,6 +499,11 @@ TEST(Text, EveryCauseAndStateHasItsOwn)
 			EXPECT_STRNE(mpa2_state_text(i), mpa2_state_text(j));
 	EXPECT_STREQ("unknown cause", mpa2_cause_text(MPA2_CAUSE_NR));
 	EXPECT_STREQ("unknown", mpa2_state_text(MPA2_ST_NR));
+	EXPECT_STREQ("none", mpa2_rtr_text(MPA2_RTR_NONE));
+	EXPECT_STREQ("send", mpa2_rtr_text(MPA2_RTR_SEND));
+	EXPECT_STREQ("write", mpa2_rtr_text(MPA2_RTR_WRITE));
+	EXPECT_STREQ("read", mpa2_rtr_text(MPA2_RTR_READ));
+	EXPECT_STREQ("unknown", mpa2_rtr_text(MPA2_RTR_ALL));
 }
 
 } // namespace
