@@ -31,6 +31,7 @@ static void device_free(struct rcu_head *rcu)
 	struct mpa2_device *dev = container_of(rcu, struct mpa2_device, rcu);
 
 	xa_destroy(&dev->pending_qps);
+	put_device(&dev->ibdev->dev);
 	kfree(dev);
 }
 
@@ -287,6 +288,8 @@ static struct mpa2_device *device_alloc(struct ib_device *ibdev)
 	if (!dev)
 		return NULL;
 	kref_init(&dev->ref);
+	/* Its name is wanted for as long as an endpoint lingers. */
+	get_device(&ibdev->dev);
 	dev->ibdev = ibdev;
 	dev->saved = ibdev->ops;
 	spin_lock_init(&dev->lock);
