@@ -162,12 +162,7 @@ extern "C" void mpa2_conn_set_policy(mpa2_conn *opaque, const mpa2_policy *polic
 	conn.crc = conn.policy.crc || conn.peer_crc;
 }
 
-/**
- * mpa2_conn_event() - feed one event
- *
- * Context: any; calls on one connection are serialised by the caller.
- * Source: requirements 4.1, 4.2.
- */
+/* Source: requirements 4.1, 4.2. */
 extern "C" void mpa2_conn_event(mpa2_conn *opaque, const mpa2_event *event,
 				mpa2_actions *out)
 {

@@ -28,11 +28,7 @@ constexpr Table kTable = MakeTable();
 
 } // namespace
 
-/**
- * mpa2_crc32c() - the CRC of some octets
- *
- * Context: any.  Source: MPA-37, requirements 1.3.
- */
+/* Source: MPA-37, requirements 1.3. */
 extern "C" uint32_t mpa2_crc32c(const void *octets, size_t len)
 {
 	const auto *at = static_cast<const uint8_t *>(octets);

@@ -252,11 +252,7 @@ uint32_t StoredCrc(const uint8_t *at)
 } // namespace
 } // namespace mpa2
 
-/**
- * mpa2_rtr_build() - one of the three RTR messages as a whole FPDU
- *
- * Context: any.  Source: requirements 1.5, RTR-13, AMB-01, AMB-22.
- */
+/* Source: requirements 1.5, RTR-13, AMB-01, AMB-22. */
 extern "C" size_t mpa2_rtr_build(mpa2_rtr kind, bool crc, bool markers, uint8_t *out,
 				 size_t out_size)
 {
@@ -286,11 +282,7 @@ extern "C" size_t mpa2_rtr_build(mpa2_rtr kind, bool crc, bool markers, uint8_t 
 	}
 }
 
-/**
- * mpa2_read_response_build() - the zero-length answer to a Read RTR
- *
- * Context: any.  Source: RTR-21.
- */
+/* Source: RTR-21. */
 extern "C" size_t mpa2_read_response_build(uint32_t sink_stag, uint64_t sink_to, bool crc,
 					   bool markers, uint8_t *out, size_t out_size)
 {
@@ -302,11 +294,7 @@ extern "C" size_t mpa2_read_response_build(uint32_t sink_stag, uint64_t sink_to,
 	return EndFpdu(&writer, crc, kTaggedLen);
 }
 
-/**
- * mpa2_terminate_build() - a Terminate without headers
- *
- * Context: any.  Source: TERM-05, TERM-06, AMB-21.
- */
+/* Source: TERM-05, TERM-06, AMB-21. */
 extern "C" size_t mpa2_terminate_build(uint8_t layer, uint8_t etype, uint8_t code,
 				       bool crc, bool markers, uint8_t *out,
 				       size_t out_size)
@@ -315,12 +303,7 @@ extern "C" size_t mpa2_terminate_build(uint8_t layer, uint8_t etype, uint8_t cod
 						markers, out, out_size);
 }
 
-/**
- * mpa2_terminate_build_with_header() - a Terminate with the DDP header it means
- *
- * segment_length is the DDP Segment Length; header_len 14 or 18, or 0 for none.
- * Context: any.  Source: requirements 1.6.
- */
+/* Source: requirements 1.6. */
 extern "C" size_t mpa2_terminate_build_with_header(uint8_t layer, uint8_t etype,
 						   uint8_t code, const uint8_t *header,
 						   size_t header_len,
@@ -345,11 +328,7 @@ extern "C" size_t mpa2_terminate_build_with_header(uint8_t layer, uint8_t etype,
 	return EndFpdu(&writer, crc, length);
 }
 
-/**
- * mpa2_fpdu_parse() - look at the first FPDU of a stream
- *
- * Context: any.  Source: MPA-37, MPA-38, RTR-18, RTR-20, RTR-21, SEC-07, AMB-01.
- */
+/* Source: MPA-37, MPA-38, RTR-18, RTR-20, RTR-21, SEC-07, AMB-01. */
 extern "C" mpa2_status mpa2_fpdu_parse(const uint8_t *octets, size_t len, bool crc,
 				       mpa2_fpdu *fpdu, uint32_t *need_total,
 				       uint8_t *cause)
@@ -449,11 +428,7 @@ void DescribeFpdu(const uint8_t *octets, size_t len, mpa2_wire *wire)
 } // namespace
 } // namespace mpa2
 
-/**
- * mpa2_wire_describe() - what octets are
- *
- * Context: any.  Source: requirements 1.1, 1.5, 1.6.
- */
+/* Source: requirements 1.1, 1.5, 1.6. */
 extern "C" void mpa2_wire_describe(const uint8_t *octets, size_t len, mpa2_wire *wire)
 {
 	*wire = mpa2_wire{};

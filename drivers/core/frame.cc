@@ -109,11 +109,7 @@ void WriteEnhanced(Writer *out, const mpa2_enhanced &data)
 
 } // namespace mpa2
 
-/**
- * mpa2_frame_parse() - read one Request or Reply
- *
- * Context: any.  Source: MPA-01..04, MPA-15, MPA-24, MPA-25, ENH-04..07, SEC-02.
- */
+/* Source: MPA-01..04, MPA-15, MPA-24, MPA-25, ENH-04..07, SEC-02. */
 extern "C" mpa2_status mpa2_frame_parse(const uint8_t *octets, size_t len,
 					mpa2_key expected_key, mpa2_frame *frame,
 					uint32_t *need_total, uint8_t *cause)
@@ -135,12 +131,7 @@ extern "C" mpa2_status mpa2_frame_parse(const uint8_t *octets, size_t len,
 	return MPA2_DONE;
 }
 
-/**
- * mpa2_frame_build() - write one Request or Reply
- *
- * ulp_pd may lie in out.  Context: any.
- * Source: MPA-16, MPA-23, MPA-24, ENH-01..06.
- */
+/* Source: MPA-16, MPA-23, MPA-24, ENH-01..06. */
 extern "C" size_t mpa2_frame_build(const mpa2_frame *frame, const void *ulp_pd,
 				   size_t ulp_len, uint8_t *out, size_t out_size)
 {

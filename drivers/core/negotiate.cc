@@ -151,11 +151,7 @@ extern "C" uint8_t mpa2_policy_rtr_set(const mpa2_policy *policy)
 	return kinds;
 }
 
-/**
- * mpa2_negotiate_reply() - the responder's answer to an enhanced Request
- *
- * Context: any.  Source: NEG-02..05, NEG-12, NEG-13, RTR-06..12.
- */
+/* Source: NEG-02..05, NEG-12, NEG-13, RTR-06..12. */
 extern "C" void mpa2_negotiate_reply(const mpa2_enhanced *request,
 				     const mpa2_policy *policy, uint32_t ulp_ird,
 				     uint32_t ulp_ord, mpa2_reply_result *result)
@@ -166,12 +162,7 @@ extern "C" void mpa2_negotiate_reply(const mpa2_enhanced *request,
 	mpa2::ReplyOrd(*request, *policy, ulp_ord, result);
 }
 
-/**
- * mpa2_negotiate_check() - what an accept Reply means to the initiator
- *
- * Context: any.  Source: NEG-06..08, NEG-14, NEG-15, RTR-13, RTR-14, RTR-17,
- * AMB-12..14, AMB-23.
- */
+/* Source: NEG-06..08, NEG-14, NEG-15, RTR-13, RTR-14, RTR-17, AMB-12..14, AMB-23. */
 extern "C" void mpa2_negotiate_check(const mpa2_enhanced *sent,
 				     const mpa2_enhanced *reply,
 				     const mpa2_policy *policy, uint32_t ulp_ird,

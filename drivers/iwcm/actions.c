@@ -5,12 +5,18 @@
 
 #include "endpoint.h"
 
-/*
- * The socket alone again: what siw had of it is torn down, with the QP in
- * ERROR.  Nothing to do when siw did that itself.
+/**
+ * mpa2_ep_take_back() - the socket alone again
+ * @ep: the endpoint
+ *
+ * What siw had of it is torn down, with the QP in ERROR.  Nothing to do when siw
+ * did that itself.
+ *
+ * Context: may sleep, ep->lock held.
  */
 void mpa2_ep_take_back(struct mpa2_endpoint *ep)
 {
+	lockdep_assert_held(&ep->lock);
 	if (!ep->up)
 		return;
 	ep->up = false;
@@ -32,10 +38,17 @@ static struct socket *ep_take_socket(struct mpa2_endpoint *ep)
 	return sock;
 }
 
+/**
+ * mpa2_ep_close() - close TCP by FIN
+ * @ep: the endpoint; mpa2_ep_finish() is due
+ *
+ * Context: may sleep, ep->lock held.
+ */
 void mpa2_ep_close(struct mpa2_endpoint *ep)
 {
 	struct socket *sock = ep_take_socket(ep);
 
+	lockdep_assert_held(&ep->lock);
 	if (sock)
 		mpa2_tcp_close(sock);
 	ep->closed = true;
@@ -82,16 +95,30 @@ static int ep_open_tcp(struct mpa2_endpoint *ep)
 	return 0;
 }
 
-/* The socket, wherever it is; NULL once siw has let go of it. */
+/**
+ * mpa2_ep_enter() - use the socket, wherever it is
+ * @ep: the endpoint
+ *
+ * Context: may sleep, ep->lock held.
+ * Return: the socket until mpa2_ep_leave(); NULL once siw has let go of it.
+ */
 struct socket *mpa2_ep_enter(struct mpa2_endpoint *ep)
 {
+	lockdep_assert_held(&ep->lock);
 	if (!ep->up)
 		return ep->sock;
 	return mpa2_siw_fence_enter(&ep->binding);
 }
 
+/**
+ * mpa2_ep_leave() - done with the socket of mpa2_ep_enter()
+ * @ep: the endpoint
+ *
+ * Context: ep->lock held since then.
+ */
 void mpa2_ep_leave(struct mpa2_endpoint *ep)
 {
+	lockdep_assert_held(&ep->lock);
 	if (ep->up)
 		mpa2_siw_fence_leave(&ep->binding);
 }
@@ -306,9 +333,12 @@ static void ep_act(struct mpa2_endpoint *ep, const struct mpa2_action *act)
 	}
 }
 
-/*
- * Feed one event, and those that the actions bring about.  ep->lock held; the
- * endpoint may be finished afterwards.
+/**
+ * mpa2_ep_feed() - feed one event, and those that the actions bring about
+ * @ep: the endpoint; may be finished afterwards
+ * @event: the event
+ *
+ * Context: may sleep, ep->lock held.
  */
 void mpa2_ep_feed(struct mpa2_endpoint *ep, struct mpa2_event event)
 {
@@ -316,6 +346,7 @@ void mpa2_ep_feed(struct mpa2_endpoint *ep, struct mpa2_event event)
 	struct mpa2_info before;
 	u32 i;
 
+	lockdep_assert_held(&ep->lock);
 	do {
 		ep->next.type = MPA2_EV_NR;
 		before = mpa2_ep_info(ep);
@@ -329,6 +360,13 @@ void mpa2_ep_feed(struct mpa2_endpoint *ep, struct mpa2_event event)
 		mpa2_ep_finish(ep);
 }
 
+/**
+ * mpa2_ep_feed_type() - feed an event that is only its type
+ * @ep: the endpoint; may be finished afterwards
+ * @type: the event
+ *
+ * Context: may sleep, ep->lock held.
+ */
 void mpa2_ep_feed_type(struct mpa2_endpoint *ep, enum mpa2_event_type type)
 {
 	mpa2_ep_feed(ep, (struct mpa2_event){ .type = type });

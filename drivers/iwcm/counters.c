@@ -152,7 +152,12 @@ void mpa2_counters_add(struct mpa2_device *dev)
 			ret);
 }
 
-/* Context: may sleep; waits for readers. */
+/**
+ * mpa2_counters_remove() - take them out of sysfs
+ * @dev: the device
+ *
+ * Context: may sleep; waits for readers.
+ */
 void mpa2_counters_remove(struct mpa2_device *dev)
 {
 	if (dev->counters_shown)

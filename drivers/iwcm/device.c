@@ -43,18 +43,37 @@ static void device_release(struct kref *ref)
 	call_srcu(&mpa2_srcu, &dev->rcu, device_free);
 }
 
+/**
+ * mpa2_device_get() - take a reference
+ * @dev: a device that the caller has a reference on, or has found
+ *
+ * Context: any.
+ * Return: @dev.
+ */
 struct mpa2_device *mpa2_device_get(struct mpa2_device *dev)
 {
 	kref_get(&dev->ref);
 	return dev;
 }
 
+/**
+ * mpa2_device_put() - drop a reference
+ * @dev: the device; freed after the last one and an SRCU grace period
+ *
+ * Context: any.
+ */
 void mpa2_device_put(struct mpa2_device *dev)
 {
 	kref_put(&dev->ref, device_release);
 }
 
-/* Inside an SRCU read section, or under devices_lock. */
+/**
+ * mpa2_device_find() - ours for one of the RDMA core
+ * @ibdev: the RDMA device
+ *
+ * Context: inside an SRCU read section, or under devices_lock.
+ * Return: the device without a reference, or NULL.
+ */
 struct mpa2_device *mpa2_device_find(const struct ib_device *ibdev)
 {
 	struct mpa2_device *dev;
@@ -312,6 +331,7 @@ static void set_going(struct mpa2_device *dev, bool going)
  */
 static void device_revive(struct mpa2_device *dev)
 {
+	lockdep_assert_held(&devices_lock);
 	set_going(dev, false);
 	if (dev->pins_module) {
 		dev->pins_module = false;
@@ -381,12 +401,22 @@ static struct ib_client mpa2_client = {
 	.remove = mpa2_client_remove,
 };
 
+/**
+ * mpa2_devices_start() - stand in for every siw device, now and later
+ *
+ * Context: module init, may sleep.
+ * Return: 0 or -errno.
+ */
 int mpa2_devices_start(void)
 {
 	return ib_register_client(&mpa2_client);
 }
 
-/* Context: module exit; returns when no task is inside a wrapper. */
+/**
+ * mpa2_devices_stop() - give siw its ops back
+ *
+ * Context: module exit, may sleep.  No task is inside a wrapper once this returns.
+ */
 void mpa2_devices_stop(void)
 {
 	struct mpa2_device *dev, *next;
@@ -400,7 +430,11 @@ void mpa2_devices_stop(void)
 		forget_device(dev);
 }
 
-/* Context: module exit, after the last endpoint has gone. */
+/**
+ * mpa2_devices_finish() - wait until the last device has been freed
+ *
+ * Context: module exit, may sleep; after the last endpoint has gone.
+ */
 void mpa2_devices_finish(void)
 {
 	srcu_barrier(&mpa2_srcu);

@@ -28,17 +28,35 @@ static void endpoint_release(struct kref *ref)
 	kfree(ep);
 }
 
+/**
+ * mpa2_endpoint_get() - take a reference
+ * @ep: an endpoint that the caller has a reference on, or finds under a lock
+ *
+ * Context: any.
+ */
 void mpa2_endpoint_get(struct mpa2_endpoint *ep)
 {
 	kref_get(&ep->ref);
 }
 
+/**
+ * mpa2_endpoint_put() - drop a reference
+ * @ep: the endpoint; the last one frees it
+ *
+ * Context: any.
+ */
 void mpa2_endpoint_put(struct mpa2_endpoint *ep)
 {
 	kref_put(&ep->ref, endpoint_release);
 }
 
-/* Context: any; the caller keeps the endpoint alive. */
+/**
+ * mpa2_ep_wake() - have the work item look at something
+ * @ep: the endpoint, kept alive by the caller
+ * @flag: what to look at
+ *
+ * Context: any.  The queued work item has a reference of its own.
+ */
 void mpa2_ep_wake(struct mpa2_endpoint *ep, enum mpa2_ep_flag flag)
 {
 	set_bit(flag, &ep->flags);
@@ -65,9 +83,18 @@ static void ep_timer(struct timer_list *timer)
 	mpa2_endpoint_put(ep);
 }
 
+/**
+ * mpa2_ep_arm() - start the timer, or start it anew
+ * @ep: the endpoint
+ * @kind: what it is for
+ * @timeout_ms: in milliseconds
+ *
+ * Context: ep->lock held.  The armed timer has a reference of its own.
+ */
 void mpa2_ep_arm(struct mpa2_endpoint *ep, enum mpa2_ep_timer kind,
 		 unsigned int timeout_ms)
 {
+	lockdep_assert_held(&ep->lock);
 	ep->timer_kind = kind;
 	ep->deadline = jiffies + msecs_to_jiffies(timeout_ms);
 	mpa2_endpoint_get(ep);
@@ -75,22 +102,45 @@ void mpa2_ep_arm(struct mpa2_endpoint *ep, enum mpa2_ep_timer kind,
 		mpa2_endpoint_put(ep);
 }
 
+/**
+ * mpa2_ep_stop_timer() - stop the timer
+ * @ep: the endpoint
+ *
+ * One that fires at this moment finds that nothing is due.
+ *
+ * Context: ep->lock held.
+ */
 void mpa2_ep_stop_timer(struct mpa2_endpoint *ep)
 {
+	lockdep_assert_held(&ep->lock);
 	ep->timer_kind = MPA2_EP_NO_TIMER;
 	if (timer_delete(&ep->timer))
 		mpa2_endpoint_put(ep);
 }
 
+/**
+ * mpa2_ep_info() - what the machine knows of the connection
+ * @ep: the endpoint
+ *
+ * Context: ep->lock held; pointers in it are good that long.
+ * Return: a copy.
+ */
 struct mpa2_info mpa2_ep_info(struct mpa2_endpoint *ep)
 {
 	struct mpa2_info info;
 
+	lockdep_assert_held(&ep->lock);
 	mpa2_conn_info(&ep->conn, &info);
 	return info;
 }
 
-/* What is agreed so far; peer values as far as they have come. */
+/**
+ * mpa2_ep_record() - what is agreed so far; peer values as far as they have come
+ * @ep: the endpoint
+ *
+ * Context: ep->lock held.
+ * Return: a copy.
+ */
 struct mpa2_record mpa2_ep_record(struct mpa2_endpoint *ep)
 {
 	struct mpa2_info info = mpa2_ep_info(ep);
@@ -112,6 +162,13 @@ struct mpa2_record mpa2_ep_record(struct mpa2_endpoint *ep)
 	};
 }
 
+/**
+ * mpa2_ep_log_failure() - one line in the log, rate-limited
+ * @ep: the endpoint
+ * @status: -errno
+ *
+ * Context: ep->lock held.
+ */
 void mpa2_ep_log_failure(struct mpa2_endpoint *ep, int status)
 {
 	struct mpa2_info info = mpa2_ep_info(ep);
@@ -150,9 +207,17 @@ static bool first_hold_of_peer(const struct sockaddr_storage *peer)
 	return first;
 }
 
-/* The fence has been closed for a while: does it hold anything? */
+/**
+ * mpa2_ep_check_hold() - the fence has been closed for a while: does it hold anything?
+ * @ep: the endpoint
+ *
+ * Counts it once, and says so once per peer.
+ *
+ * Context: may sleep, ep->lock held.
+ */
 void mpa2_ep_check_hold(struct mpa2_endpoint *ep)
 {
+	lockdep_assert_held(&ep->lock);
 	if (ep->hold_counted || !ep->up || !ep->qp ||
 	    !time_after_eq(jiffies, ep->replied_at +
 					    msecs_to_jiffies(MPA2_LONG_HOLD_MS)) ||
@@ -166,10 +231,19 @@ void mpa2_ep_check_hold(struct mpa2_endpoint *ep)
 			  jiffies_to_msecs(jiffies - ep->replied_at));
 }
 
+/**
+ * mpa2_ep_leave_listener() - this is no request of its listener any more
+ * @ep: the endpoint
+ *
+ * Makes room for the next one and drops the reference on the listener.
+ *
+ * Context: ep->lock held.
+ */
 void mpa2_ep_leave_listener(struct mpa2_endpoint *ep)
 {
 	struct mpa2_listener *listener = ep->listener;
 
+	lockdep_assert_held(&ep->lock);
 	if (!listener)
 		return;
 	ep->listener = NULL;
@@ -180,13 +254,20 @@ void mpa2_ep_leave_listener(struct mpa2_endpoint *ep)
 	mpa2_listener_put(listener);
 }
 
+/**
+ * mpa2_ep_drop_ids() - let go of the id and of the QP
+ * @ep: the endpoint
+ *
+ * Context: may sleep, ep->lock held.
+ */
 void mpa2_ep_drop_ids(struct mpa2_endpoint *ep)
 {
 	struct iw_cm_id *id = ep->cm_id;
 	struct ib_qp *qp = ep->qp;
 
+	lockdep_assert_held(&ep->lock);
 	ep->cm_id = NULL;
-	ep->context = NULL;
+	WRITE_ONCE(ep->context, NULL);
 	ep->qp = NULL;
 	if (qp) {
 		xa_erase(&ep->dev->pending_qps, ep->qp_num);
@@ -232,9 +313,17 @@ static bool ep_is_owed_an_answer(const struct mpa2_endpoint *ep)
 	return ep->raised && !ep->answered;
 }
 
-/* Everything goes but the caller's reference. */
+/**
+ * mpa2_ep_finish() - the end: everything goes but the caller's reference
+ * @ep: an endpoint without a socket
+ *
+ * Does nothing when it was done before, or while iw_cm is owed an answer.
+ *
+ * Context: may sleep, ep->lock held.
+ */
 void mpa2_ep_finish(struct mpa2_endpoint *ep)
 {
+	lockdep_assert_held(&ep->lock);
 	if (ep->done || ep_is_owed_an_answer(ep))
 		return;
 	ep->done = true;
@@ -257,6 +346,7 @@ static void ep_timeout(struct mpa2_endpoint *ep)
 {
 	enum mpa2_ep_timer kind = ep->timer_kind;
 
+	lockdep_assert_held(&ep->lock);
 	if (kind == MPA2_EP_NO_TIMER || time_before(jiffies, ep->deadline))
 		return;	/* stopped or armed again since */
 	ep->timer_kind = MPA2_EP_NO_TIMER;
@@ -281,6 +371,12 @@ static void ep_timeout(struct mpa2_endpoint *ep)
 	}
 }
 
+/**
+ * mpa2_ep_abort() - end the handshake, whatever it is at
+ * @ep: the endpoint; may be finished afterwards
+ *
+ * Context: may sleep, ep->lock held.
+ */
 void mpa2_ep_abort(struct mpa2_endpoint *ep)
 {
 	mpa2_ep_feed_type(ep, MPA2_EV_ABORT);
@@ -319,11 +415,18 @@ static struct mpa2_policy ep_policy(const struct mpa2_endpoint *ep)
 	return policy;
 }
 
-/* The ULP decides at the last moment, with its accept. */
+/**
+ * mpa2_endpoint_choose() - what the ULP decides at the last moment, with its accept
+ * @ep: a responder's endpoint
+ * @choice: what a kernel ULP has asked for
+ *
+ * Context: ep->lock held.
+ */
 void mpa2_endpoint_choose(struct mpa2_endpoint *ep, const struct mpa2_choice *choice)
 {
 	struct mpa2_policy policy;
 
+	lockdep_assert_held(&ep->lock);
 	mpa2_settings_apply(&ep->settings, choice);
 	policy = ep_policy(ep);
 	mpa2_conn_set_policy(&ep->conn, &policy);

@@ -18,9 +18,9 @@
 #define MPA2_DROPPED_TIMEOUT_MS 5000
 
 /* endpoint.c */
-struct mpa2_endpoint *mpa2_endpoint_alloc(struct mpa2_device *dev,
-					  enum mpa2_role role,
-					  const struct mpa2_settings *settings);
+struct mpa2_endpoint __must_check *mpa2_endpoint_alloc(struct mpa2_device *dev,
+						       enum mpa2_role role,
+						       const struct mpa2_settings *settings);
 void mpa2_endpoint_choose(struct mpa2_endpoint *ep, const struct mpa2_choice *choice);
 void mpa2_ep_wake(struct mpa2_endpoint *ep, enum mpa2_ep_flag flag);
 void mpa2_ep_arm(struct mpa2_endpoint *ep, enum mpa2_ep_timer kind,
@@ -44,7 +44,7 @@ void mpa2_ep_watch_for_end(struct mpa2_endpoint *ep);
 /* actions.c */
 void mpa2_ep_feed(struct mpa2_endpoint *ep, struct mpa2_event event);
 void mpa2_ep_feed_type(struct mpa2_endpoint *ep, enum mpa2_event_type type);
-struct socket *mpa2_ep_enter(struct mpa2_endpoint *ep);
+struct socket __must_check *mpa2_ep_enter(struct mpa2_endpoint *ep);
 void mpa2_ep_leave(struct mpa2_endpoint *ep);
 void mpa2_ep_take_back(struct mpa2_endpoint *ep);
 void mpa2_ep_close(struct mpa2_endpoint *ep);

@@ -30,7 +30,13 @@ static void set_private_data(struct iw_cm_event *event,
 	event->private_data_len = min_t(u16, info->ulp_pd_len, U8_MAX);
 }
 
-/* The one CONNECT_REPLY of a connect. */
+/**
+ * mpa2_ep_raise_reply() - the one CONNECT_REPLY of a connect
+ * @ep: an initiator's endpoint
+ * @status: 0 or -errno
+ *
+ * Context: may sleep, ep->lock held.
+ */
 void mpa2_ep_raise_reply(struct mpa2_endpoint *ep, int status)
 {
 	struct mpa2_info info = mpa2_ep_info(ep);
@@ -58,6 +64,14 @@ void mpa2_ep_raise_reply(struct mpa2_endpoint *ep, int status)
 	}
 }
 
+/**
+ * mpa2_ep_established_event() - the ESTABLISHED of an accept
+ * @ep: a responder's endpoint
+ * @status: 0 or -errno
+ *
+ * Context: ep->lock held.
+ * Return: the event, to be raised.
+ */
 struct iw_cm_event mpa2_ep_established_event(struct mpa2_endpoint *ep,
 					     int status)
 {
@@ -117,6 +131,15 @@ static int established_status(int status)
 	return -ECONNRESET;
 }
 
+/**
+ * mpa2_ep_fail() - the handshake has failed: say so where somebody listens
+ * @ep: the endpoint; without id and QP afterwards
+ * @failure: enum mpa2_failure
+ *
+ * In an op the error is what the op returns, later it is an event.
+ *
+ * Context: may sleep, ep->lock held.
+ */
 void mpa2_ep_fail(struct mpa2_endpoint *ep, u32 failure)
 {
 	int status = failure_status(ep, failure);
@@ -136,6 +159,14 @@ void mpa2_ep_fail(struct mpa2_endpoint *ep, u32 failure)
 	mpa2_ep_drop_ids(ep);
 }
 
+/**
+ * mpa2_ep_raise_request() - raise CONNECT_REQUEST on the listening id
+ * @ep: a responder's endpoint with a listener
+ *
+ * What iw_cm cannot take becomes the machine's next event, a reject.
+ *
+ * Context: may sleep, ep->lock held.
+ */
 void mpa2_ep_raise_request(struct mpa2_endpoint *ep)
 {
 	struct mpa2_info info = mpa2_ep_info(ep);

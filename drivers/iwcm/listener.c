@@ -22,11 +22,23 @@ static void listener_release(struct kref *ref)
 	kfree(listener);
 }
 
+/**
+ * mpa2_listener_get() - take a reference
+ * @listener: one that the caller has a reference on, or finds under a lock
+ *
+ * Context: any.
+ */
 void mpa2_listener_get(struct mpa2_listener *listener)
 {
 	kref_get(&listener->ref);
 }
 
+/**
+ * mpa2_listener_put() - drop a reference
+ * @listener: the listener; the last one frees it
+ *
+ * Context: any.
+ */
 void mpa2_listener_put(struct mpa2_listener *listener)
 {
 	kref_put(&listener->ref, listener_release);
@@ -84,7 +96,12 @@ static bool take_room(struct mpa2_listener *listener)
 	return room;
 }
 
-/* An endpoint has left the list of requests, or never came to be. */
+/**
+ * mpa2_listener_request_done() - a request was delivered, or is over
+ * @listener: its listener, which may accept one more
+ *
+ * Context: process.
+ */
 void mpa2_listener_request_done(struct mpa2_listener *listener)
 {
 	bool more;

@@ -35,12 +35,12 @@ struct mpa2_match {
 
 void mpa2_rules_apply(struct mpa2_settings *settings,
 		      const struct mpa2_match *match);
-int mpa2_rules_start(void);
+int __must_check mpa2_rules_start(void);
 void mpa2_rules_stop(void);
 
 /* ---- options of kernel ULPs (options.c) ---- */
 
-bool mpa2_options_take(const void *id, struct mpa2_choice *choice);
+bool __must_check mpa2_options_take(const void *id, struct mpa2_choice *choice);
 void mpa2_options_listen(const struct iw_cm_id *id, struct mpa2_choice *choice);
 void mpa2_options_unlisten(const struct iw_cm_id *id);
 void mpa2_options_stop(void);
@@ -98,17 +98,17 @@ static inline u16 mpa2_device_cap_ord(const struct mpa2_device *dev)
 	return min_t(int, dev->ibdev->attrs.max_qp_rd_atom, MPA2_DEPTH_MAX);
 }
 
-int mpa2_devices_start(void);
+int __must_check mpa2_devices_start(void);
 void mpa2_devices_stop(void);
 void mpa2_devices_finish(void);
 
 /* ---- ownership (owned.c): provider_data of ours is an odd handle ---- */
 
-void *mpa2_owned_add(void *object);
+void __must_check *mpa2_owned_add(void *object);
 void mpa2_owned_del(void *handle);
 bool mpa2_owned_is(const void *handle);
 /* Looks an object up and takes a reference with get() under the table's lock. */
-void *mpa2_owned_find(const void *handle, void (*get)(void *object));
+void __must_check *mpa2_owned_find(const void *handle, void (*get)(void *object));
 void mpa2_owned_stop(void);
 
 /* ---- listeners (listener.c) ---- */
@@ -133,9 +133,9 @@ struct mpa2_listener {
 	bool closing;
 };
 
-int mpa2_listener_create(struct mpa2_device *dev, struct iw_cm_id *id,
-			 int backlog);
-int mpa2_listener_destroy(struct iw_cm_id *id);
+int __must_check mpa2_listener_create(struct mpa2_device *dev, struct iw_cm_id *id,
+				      int backlog);
+int __must_check mpa2_listener_destroy(struct iw_cm_id *id);
 void mpa2_listener_get(struct mpa2_listener *listener);
 void mpa2_listener_put(struct mpa2_listener *listener);
 void mpa2_listener_request_done(struct mpa2_listener *listener);
@@ -171,7 +171,7 @@ struct mpa2_endpoint {
 	struct mpa2_settings settings;
 	enum mpa2_role role;
 	struct iw_cm_id *cm_id;		/* referenced while set */
-	const void *context;		/* rdma_cm's id, only to compare */
+	const void *context;		/* rdma_cm's id, only to compare; read anywhere */
 	struct ib_qp *qp;		/* referenced while set */
 	u32 qp_num;
 	struct socket *sock;		/* ours; NULL once siw has it */
@@ -211,14 +211,14 @@ struct mpa2_endpoint {
 	ktime_t begun_at, fenced_at;
 };
 
-struct mpa2_endpoint *mpa2_endpoint_passive(struct mpa2_listener *listener,
-					    struct socket *sock);
-int mpa2_endpoint_connect(struct mpa2_device *dev, struct iw_cm_id *id,
-			  struct iw_cm_conn_param *param);
-int mpa2_endpoint_accept(struct mpa2_device *dev, struct iw_cm_id *id,
-			 struct iw_cm_conn_param *param);
-int mpa2_endpoint_reject(struct iw_cm_id *id, const void *pd, u8 pd_len);
-int mpa2_endpoint_deliver(struct iw_cm_id *child, struct iw_cm_event *event);
+struct mpa2_endpoint __must_check *mpa2_endpoint_passive(struct mpa2_listener *listener,
+							 struct socket *sock);
+int __must_check mpa2_endpoint_connect(struct mpa2_device *dev, struct iw_cm_id *id,
+				       struct iw_cm_conn_param *param);
+int __must_check mpa2_endpoint_accept(struct mpa2_device *dev, struct iw_cm_id *id,
+				      struct iw_cm_conn_param *param);
+int __must_check mpa2_endpoint_reject(struct iw_cm_id *id, const void *pd, u8 pd_len);
+int __must_check mpa2_endpoint_deliver(struct iw_cm_id *child, struct iw_cm_event *event);
 void mpa2_endpoint_abort_qp(struct mpa2_device *dev, struct ib_qp *qp);
 void mpa2_endpoint_abort(struct mpa2_endpoint *ep);
 void mpa2_endpoint_abort_all(struct mpa2_device *dev);
@@ -227,8 +227,8 @@ void mpa2_endpoint_put(struct mpa2_endpoint *ep);
 
 /* ---- rdma resource show cm_id (resource.c) ---- */
 
-int mpa2_resource_fill(struct mpa2_device *dev, struct sk_buff *msg,
-		       const struct rdma_cm_id *id);
+int __must_check mpa2_resource_fill(struct mpa2_device *dev, struct sk_buff *msg,
+				    const struct rdma_cm_id *id);
 
 extern struct workqueue_struct *mpa2_wq;
 

@@ -16,6 +16,13 @@ static void count(struct mpa2_endpoint *ep, enum mpa2_counter counter)
 		atomic64_inc(&ep->dev->counters.count[counter]);
 }
 
+/**
+ * mpa2_ep_count() - add one to a counter of the device
+ * @ep: the endpoint
+ * @counter: which, or MPA2_COUNT_NONE
+ *
+ * Context: any.
+ */
 void mpa2_ep_count(struct mpa2_endpoint *ep, enum mpa2_counter counter)
 {
 	count(ep, counter);
@@ -182,9 +189,12 @@ static void observe_octets(struct mpa2_endpoint *ep, const u8 *octets, u32 len,
  * @ep: the endpoint
  * @octets: a startup frame or an FPDU of ours
  * @len: how many
+ *
+ * Context: ep->lock held.
  */
 void mpa2_ep_observe_sent(struct mpa2_endpoint *ep, const u8 *octets, u32 len)
 {
+	lockdep_assert_held(&ep->lock);
 	observe_octets(ep, octets, len, true);
 }
 
@@ -193,6 +203,8 @@ void mpa2_ep_observe_sent(struct mpa2_endpoint *ep, const u8 *octets, u32 len)
  * @ep: the endpoint
  * @before: what was known before
  * @event: what it was fed
+ *
+ * Context: ep->lock held.
  */
 void mpa2_ep_observe(struct mpa2_endpoint *ep, const struct mpa2_info *before,
 		     const struct mpa2_event *event)
@@ -217,8 +229,16 @@ static u32 us_since(ktime_t then)
 	return clamp_t(s64, ktime_us_delta(ktime_get(), then), 0, U32_MAX);
 }
 
+/**
+ * mpa2_ep_observe_fence() - the fence was opened
+ * @ep: a responder's endpoint
+ * @rtr: enum mpa2_rtr that was taken
+ *
+ * Context: ep->lock held.
+ */
 void mpa2_ep_observe_fence(struct mpa2_endpoint *ep, u8 rtr)
 {
+	lockdep_assert_held(&ep->lock);
 	trace_fence_open(ep, rtr, us_since(ep->fenced_at));
 }
 
@@ -226,6 +246,8 @@ void mpa2_ep_observe_fence(struct mpa2_endpoint *ep, u8 rtr)
  * mpa2_ep_observe_result() - how the handshake ended, once
  * @ep: the endpoint
  * @status: 0 or -errno
+ *
+ * Context: ep->lock held.
  */
 void mpa2_ep_observe_result(struct mpa2_endpoint *ep, int status)
 {

@@ -17,6 +17,7 @@ static int ep_use_qp(struct mpa2_endpoint *ep, u32 qpn)
 	struct ib_qp *qp;
 	int ret;
 
+	lockdep_assert_held(&ep->lock);
 	/* iw_cm holds a reference for the length of this call. */
 	qp = dev->saved.iw_get_qp(dev->ibdev, qpn);
 	if (!qp)
@@ -51,9 +52,10 @@ static void settings_of(struct mpa2_settings *settings, struct mpa2_device *dev,
 
 static void ep_use_id(struct mpa2_endpoint *ep, struct iw_cm_id *id)
 {
+	lockdep_assert_held(&ep->lock);
 	id->add_ref(id);
 	ep->cm_id = id;
-	ep->context = id->context;
+	WRITE_ONCE(ep->context, id->context);
 }
 
 /**
@@ -207,7 +209,7 @@ int mpa2_endpoint_deliver(struct iw_cm_id *child, struct iw_cm_event *event)
 	if (ep) {
 		mutex_lock(&ep->lock);
 		if (!ret && !ep->answered)
-			ep->context = child->context;
+			WRITE_ONCE(ep->context, child->context);
 		mutex_unlock(&ep->lock);
 		mpa2_endpoint_put(ep);
 	}
@@ -218,10 +220,11 @@ int mpa2_endpoint_deliver(struct iw_cm_id *child, struct iw_cm_event *event)
 /* The ULP answers: from here the child id is done with our handle. */
 static bool ep_take_answer(struct mpa2_endpoint *ep)
 {
+	lockdep_assert_held(&ep->lock);
 	if (ep->answered)
 		return false;
 	ep->answered = true;
-	ep->context = NULL;
+	WRITE_ONCE(ep->context, NULL);
 	mpa2_ep_stop_timer(ep);
 	mpa2_ep_leave_listener(ep);
 	if (ep->closed) {
@@ -234,6 +237,7 @@ static bool ep_take_answer(struct mpa2_endpoint *ep)
 /* A second answer to one request: silently the end, or iw_cm would BUG(). */
 static int ep_second_accept(struct mpa2_endpoint *ep)
 {
+	lockdep_assert_held(&ep->lock);
 	if (ep->done)
 		return -ECONNRESET;
 	/* ESTABLISHED is on its way: an error now would make it illegal. */
@@ -398,7 +402,12 @@ void mpa2_endpoint_abort_qp(struct mpa2_device *dev, struct ib_qp *qp)
 	mpa2_endpoint_put(ep);
 }
 
-/* The listener goes: waits until the endpoint cannot raise a request. */
+/**
+ * mpa2_endpoint_abort() - the listener goes
+ * @ep: an endpoint that was a request of it
+ *
+ * Context: may sleep.  @ep cannot raise a request once this returns.
+ */
 void mpa2_endpoint_abort(struct mpa2_endpoint *ep)
 {
 	mutex_lock(&ep->lock);
@@ -407,7 +416,14 @@ void mpa2_endpoint_abort(struct mpa2_endpoint *ep)
 	mutex_unlock(&ep->lock);
 }
 
-/* The device goes: every pending endpoint gets its one final event. */
+/**
+ * mpa2_endpoint_abort_all() - the device goes
+ * @dev: a device that takes no new endpoints
+ *
+ * Every pending endpoint gets its one final event from its work item.
+ *
+ * Context: process.
+ */
 void mpa2_endpoint_abort_all(struct mpa2_device *dev)
 {
 	struct mpa2_endpoint *ep;

@@ -34,6 +34,7 @@ static struct id_options *find(const void *id)
 {
 	struct id_options *entry;
 
+	lockdep_assert_held(&options_lock);
 	list_for_each_entry(entry, &options_list, node)
 		if (entry->id == id)
 			return entry;
@@ -42,6 +43,7 @@ static struct id_options *find(const void *id)
 
 static void forget(struct id_options *entry)
 {
+	lockdep_assert_held(&options_lock);
 	list_del(&entry->node);
 	nr_options--;
 	kfree(entry);
@@ -189,7 +191,14 @@ void mpa2_options_listen(const struct iw_cm_id *id, struct mpa2_choice *choice)
 	mutex_unlock(&options_lock);
 }
 
-/* The last listener of a wildcard one takes its options along. */
+/**
+ * mpa2_options_unlisten() - a listener has gone, or did not come to be
+ * @id: as for mpa2_options_listen()
+ *
+ * The last listener of a wildcard one takes its options along.
+ *
+ * Context: may sleep.
+ */
 void mpa2_options_unlisten(const struct iw_cm_id *id)
 {
 	struct id_options *entry;
@@ -201,7 +210,11 @@ void mpa2_options_unlisten(const struct iw_cm_id *id)
 	mutex_unlock(&options_lock);
 }
 
-/* Context: module exit; what nobody has used up is forgotten. */
+/**
+ * mpa2_options_stop() - forget what nobody has used up
+ *
+ * Context: module exit, may sleep.
+ */
 void mpa2_options_stop(void)
 {
 	mutex_lock(&options_lock);

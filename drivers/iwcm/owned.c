@@ -21,12 +21,25 @@ static unsigned long index_of(const void *handle)
 	return (uintptr_t)handle >> 1;
 }
 
+/**
+ * mpa2_owned_is() - whether a provider_data is ours
+ * @handle: the provider_data
+ *
+ * Context: any.
+ * Return: whether it is; its object may have gone all the same.
+ */
 bool mpa2_owned_is(const void *handle)
 {
 	return (uintptr_t)handle & 1;
 }
 
-/* The handle, or NULL without memory. */
+/**
+ * mpa2_owned_add() - a handle for an object
+ * @object: what mpa2_owned_find() shall find; no reference is taken
+ *
+ * Context: may sleep.
+ * Return: the handle, until mpa2_owned_del(); NULL without memory.
+ */
 void *mpa2_owned_add(void *object)
 {
 	u32 index;
@@ -37,12 +50,26 @@ void *mpa2_owned_add(void *object)
 	return (void *)(((uintptr_t)index << 1) | 1);
 }
 
+/**
+ * mpa2_owned_del() - the object is not to be found any more
+ * @handle: its handle, or NULL
+ *
+ * Context: any but interrupts.
+ */
 void mpa2_owned_del(void *handle)
 {
 	if (handle)
 		xa_erase(&owned, index_of(handle));
 }
 
+/**
+ * mpa2_owned_find() - the object of a handle
+ * @handle: a provider_data that is ours
+ * @get: takes a reference on it, under the table's lock
+ *
+ * Context: any but interrupts.
+ * Return: the object with a reference for the caller, or NULL.
+ */
 void *mpa2_owned_find(const void *handle, void (*get)(void *object))
 {
 	void *object;
@@ -55,6 +82,11 @@ void *mpa2_owned_find(const void *handle, void (*get)(void *object))
 	return object;
 }
 
+/**
+ * mpa2_owned_stop() - the end of the table, which has to be empty
+ *
+ * Context: module exit.
+ */
 void mpa2_owned_stop(void)
 {
 	WARN_ON(!xa_empty(&owned));

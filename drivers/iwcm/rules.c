@@ -88,6 +88,7 @@ static bool end_fits(const struct prefix *prefix, const struct port_range *range
 
 static bool rule_fits(const struct rule *rule, const struct mpa2_match *match)
 {
+	lockdep_assert_held(&rules_sem);
 	if (*rule->device && strcmp(rule->device, match->device))
 		return false;
 	if (*rule->comm && strcmp(rule->comm, match->comm))
@@ -206,6 +207,7 @@ static int compare_rules(void *priv, const struct list_head *a,
 	const struct rule *first = list_entry(a, struct rule, node);
 	const struct rule *second = list_entry(b, struct rule, node);
 
+	lockdep_assert_held_write(&rules_sem);
 	if (first->priority != second->priority)
 		return first->priority < second->priority ? -1 : 1;
 	return strcmp(config_item_name((struct config_item *)&first->item),
@@ -457,7 +459,12 @@ static struct configfs_subsystem rules_subsystem = {
 	},
 };
 
-/* Context: module init. */
+/**
+ * mpa2_rules_start() - make the folder of rules
+ *
+ * Context: module init, may sleep.
+ * Return: 0 or -errno.
+ */
 int mpa2_rules_start(void)
 {
 	config_group_init(&rules_subsystem.su_group);
@@ -465,7 +472,11 @@ int mpa2_rules_start(void)
 	return configfs_register_subsystem(&rules_subsystem);
 }
 
-/* Context: module exit; a rule holds the module, so there is none. */
+/**
+ * mpa2_rules_stop() - remove the folder; a rule holds the module, so there is none
+ *
+ * Context: module exit, may sleep.
+ */
 void mpa2_rules_stop(void)
 {
 	configfs_unregister_subsystem(&rules_subsystem);

@@ -124,7 +124,13 @@ static int parse_value(struct mpa2_settings *s, enum mpa2_setting which,
 	}
 }
 
-/* What a text for a setting has to look like; follows "expected". */
+/**
+ * mpa2_setting_expected() - what a text for a setting has to look like
+ * @which: the setting
+ *
+ * Context: any.
+ * Return: words that follow "expected".
+ */
 const char *mpa2_setting_expected(enum mpa2_setting which)
 {
 	switch (which) {

@@ -50,8 +50,8 @@ void mpa2_settings_apply(struct mpa2_settings *settings,
 			 const struct mpa2_choice *choice);
 
 /* Text of one setting (settings.c). */
-int mpa2_setting_parse(struct mpa2_choice *choice, enum mpa2_setting which,
-		       const char *text);
+int __must_check mpa2_setting_parse(struct mpa2_choice *choice,
+				    enum mpa2_setting which, const char *text);
 int mpa2_setting_print(const struct mpa2_choice *choice, enum mpa2_setting which,
 		       char *text);
 const char *mpa2_setting_expected(enum mpa2_setting which);

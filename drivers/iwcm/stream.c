@@ -40,7 +40,7 @@ static void fence_event(struct sock *sk)
 
 	read_lock_bh(&sk->sk_callback_lock);
 	if (sk->sk_data_ready == fence_event && sk->sk_user_data)
-		owner = mpa2_siw_fence_owner(sk->sk_user_data);
+		owner = mpa2_siw_fence_owner(sk);
 	if (owner)
 		mpa2_ep_wake(container_of(owner, struct mpa2_endpoint, fence_owner),
 			     MPA2_EP_SOCKET);
@@ -100,11 +100,19 @@ static bool ep_read_frame(struct mpa2_endpoint *ep)
 	return true;
 }
 
-/* While the ULP decides nothing legal can come (AMB-19), only an end. */
+/**
+ * mpa2_ep_watch_for_end() - while the ULP decides only an end can come
+ * @ep: the endpoint
+ *
+ * Nothing legal can come in that state (AMB-19).
+ *
+ * Context: may sleep, ep->lock held.
+ */
 void mpa2_ep_watch_for_end(struct mpa2_endpoint *ep)
 {
 	enum mpa2_tcp_state state;
 
+	lockdep_assert_held(&ep->lock);
 	if (ep->input_seen || !ep->sock)
 		return;
 	state = mpa2_tcp_state(ep->sock);
@@ -182,10 +190,17 @@ static void ep_discard(struct mpa2_endpoint *ep)
 		mpa2_ep_feed_type(ep, MPA2_EV_EOF);
 }
 
+/**
+ * mpa2_ep_socket() - take from the socket what it has for this state
+ * @ep: the endpoint; may be finished afterwards
+ *
+ * Context: may sleep, ep->lock held.
+ */
 void mpa2_ep_socket(struct mpa2_endpoint *ep)
 {
 	bool again = true;
 
+	lockdep_assert_held(&ep->lock);
 	while (again && !ep->closed) {
 		u8 state = mpa2_ep_info(ep).state;
 

@@ -18,7 +18,12 @@ static int address_size(const struct sockaddr_storage *addr)
 					    sizeof(struct sockaddr_in6);
 }
 
-/* What both kinds of connection socket need; safe on a live socket. */
+/**
+ * mpa2_tcp_prepare() - what both kinds of connection socket need
+ * @sock: a socket, may be live
+ *
+ * Context: may sleep.
+ */
 void mpa2_tcp_prepare(struct socket *sock)
 {
 	/* One send, one segment: some peers do not reassemble a frame. */
@@ -65,6 +70,14 @@ int mpa2_tcp_socket(struct net *net, const struct sockaddr_storage *local,
 	return 0;
 }
 
+/**
+ * mpa2_tcp_bind() - give a socket its local end
+ * @sock: a new socket
+ * @local: the address
+ *
+ * Context: may sleep.
+ * Return: 0 or -errno.
+ */
 int mpa2_tcp_bind(struct socket *sock, const struct sockaddr_storage *local)
 {
 	return compat_kernel_bind(sock, local, address_size(local));
@@ -96,17 +109,40 @@ void mpa2_tcp_keep_to(struct socket *sock, int ifindex)
 		sock->sk->sk_bound_dev_if = ifindex;
 }
 
+/**
+ * mpa2_tcp_listen() - let connections come
+ * @sock: a bound socket
+ * @backlog: how many TCP lets wait
+ *
+ * Context: may sleep.
+ * Return: 0 or -errno.
+ */
 int mpa2_tcp_listen(struct socket *sock, int backlog)
 {
 	return kernel_listen(sock, backlog);
 }
 
+/**
+ * mpa2_tcp_accept() - take one connection, without waiting
+ * @listener: a listening socket
+ * @sock: the connection, the caller's
+ *
+ * Context: may sleep for memory.
+ * Return: 0, -EAGAIN when there is none, or -errno.
+ */
 int mpa2_tcp_accept(struct socket *listener, struct socket **sock)
 {
 	return kernel_accept(listener, sock, O_NONBLOCK);
 }
 
-/* Both ends of a connection; an end that is not known stays all zero. */
+/**
+ * mpa2_tcp_addresses() - both ends of a connection
+ * @sock: the connection
+ * @local: our end
+ * @remote: the peer's; an end that is not known stays all zero
+ *
+ * Context: may sleep.
+ */
 void mpa2_tcp_addresses(struct socket *sock, struct sockaddr_storage *local,
 			struct sockaddr_storage *remote)
 {
@@ -149,11 +185,25 @@ void mpa2_tcp_install(struct socket *sock, const struct mpa2_sock_ops *ops,
 	write_unlock_bh(&sk->sk_callback_lock);
 }
 
+/**
+ * mpa2_tcp_restore() - put callbacks back, with nothing in sk_user_data
+ * @sock: the socket
+ * @saved: as mpa2_tcp_install() has left them
+ *
+ * Context: as mpa2_tcp_install().
+ */
 void mpa2_tcp_restore(struct socket *sock, const struct mpa2_sock_ops *saved)
 {
 	mpa2_tcp_install(sock, saved, NULL, NULL);
 }
 
+/**
+ * mpa2_tcp_state() - what can be expected of a connection
+ * @sock: the connection
+ *
+ * Context: any.
+ * Return: the state, which may be over at once.
+ */
 enum mpa2_tcp_state mpa2_tcp_state(struct socket *sock)
 {
 	switch (READ_ONCE(sock->sk->sk_state)) {
@@ -174,7 +224,13 @@ enum mpa2_tcp_state mpa2_tcp_state(struct socket *sock)
 	}
 }
 
-/* Take the pending error, as getsockopt(SO_ERROR) would; negative or 0. */
+/**
+ * mpa2_tcp_error() - take the pending error, as getsockopt(SO_ERROR) would
+ * @sock: the connection
+ *
+ * Context: any.
+ * Return: 0 or -errno.
+ */
 int mpa2_tcp_error(struct socket *sock)
 {
 	return sock_error(sock->sk);
@@ -211,19 +267,41 @@ static int receive(struct socket *sock, void *octets, size_t len, int flags)
 	return kernel_recvmsg(sock, &msg, &vec, 1, len, msg.msg_flags);
 }
 
-/* Octets taken, 0 at the peer's FIN, -EAGAIN when there are none, or -errno. */
+/**
+ * mpa2_tcp_receive() - take octets off the stream, without waiting
+ * @sock: the connection
+ * @octets: where they go
+ * @len: how many at most
+ *
+ * Context: may sleep for the socket's lock.
+ * Return: octets taken, 0 at the peer's FIN, -EAGAIN when there are none, or -errno.
+ */
 int mpa2_tcp_receive(struct socket *sock, void *octets, size_t len)
 {
 	return receive(sock, octets, len, 0);
 }
 
-/* The same, but the octets stay in the stream. */
+/**
+ * mpa2_tcp_peek() - the same, but the octets stay in the stream
+ * @sock: the connection
+ * @octets: where a copy goes
+ * @len: how many at most
+ *
+ * Context: as mpa2_tcp_receive().
+ * Return: as mpa2_tcp_receive().
+ */
 int mpa2_tcp_peek(struct socket *sock, void *octets, size_t len)
 {
 	return receive(sock, octets, len, MSG_PEEK);
 }
 
-/* Octets that can be read in order right now. */
+/**
+ * mpa2_tcp_queued() - octets that can be read in order right now
+ * @sock: the connection
+ *
+ * Context: may sleep for the socket's lock.
+ * Return: how many.
+ */
 u32 mpa2_tcp_queued(struct socket *sock)
 {
 	u32 octets;
@@ -234,8 +312,12 @@ u32 mpa2_tcp_queued(struct socket *sock)
 	return octets;
 }
 
-/* Make TCP keep room for that many octets before anybody reads, and wake us
- * only then; 1 puts the usual behaviour back.
+/**
+ * mpa2_tcp_want() - have TCP keep room for octets, and wake us only with them
+ * @sock: the connection
+ * @octets: how many; 1 puts the usual behaviour back
+ *
+ * Context: may sleep for the socket's lock.
  */
 void mpa2_tcp_want(struct socket *sock, u32 octets)
 {
@@ -244,7 +326,13 @@ void mpa2_tcp_want(struct socket *sock, u32 octets)
 	release_sock(sock->sk);
 }
 
-/* Throw away what is queued: 0 at the peer's FIN, -EAGAIN, or -errno. */
+/**
+ * mpa2_tcp_discard() - throw away what is queued
+ * @sock: the connection
+ *
+ * Context: may sleep for the socket's lock.
+ * Return: 0 at the peer's FIN, -EAGAIN, or -errno.
+ */
 int mpa2_tcp_discard(struct socket *sock)
 {
 	u8 bin[128];
@@ -256,12 +344,23 @@ int mpa2_tcp_discard(struct socket *sock)
 	return ret;
 }
 
+/**
+ * mpa2_tcp_shutdown() - send no more: FIN
+ * @sock: the connection
+ *
+ * Context: may sleep for the socket's lock.
+ */
 void mpa2_tcp_shutdown(struct socket *sock)
 {
 	kernel_sock_shutdown(sock, SHUT_WR);
 }
 
-/* Close by FIN: octets left unread would turn it into an RST. */
+/**
+ * mpa2_tcp_close() - close by FIN: octets left unread would turn it into an RST
+ * @sock: the connection, gone afterwards
+ *
+ * Context: may sleep.
+ */
 void mpa2_tcp_close(struct socket *sock)
 {
 	mpa2_tcp_shutdown(sock);
@@ -269,6 +368,12 @@ void mpa2_tcp_close(struct socket *sock)
 	sock_release(sock);
 }
 
+/**
+ * mpa2_tcp_reset() - close by RST
+ * @sock: the connection, gone afterwards
+ *
+ * Context: may sleep.
+ */
 void mpa2_tcp_reset(struct socket *sock)
 {
 	sock_no_linger(sock->sk);

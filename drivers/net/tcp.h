@@ -26,16 +26,18 @@ enum mpa2_tcp_state {
 /* What mpa2_tcp_install() was given; under sk_callback_lock. */
 static inline void *mpa2_tcp_user_data(const struct sock *sk)
 {
+	lockdep_assert_held(&sk->sk_callback_lock);
 	return (void *)((uintptr_t)sk->sk_user_data & SK_USER_DATA_PTRMASK);
 }
 
-int mpa2_tcp_socket(struct net *net, const struct sockaddr_storage *local,
-		    bool v6only, u8 tos, bool tos_set, struct socket **sock);
-int mpa2_tcp_bind(struct socket *sock, const struct sockaddr_storage *local);
+int __must_check mpa2_tcp_socket(struct net *net,
+				 const struct sockaddr_storage *local, bool v6only,
+				 u8 tos, bool tos_set, struct socket **sock);
+int __must_check mpa2_tcp_bind(struct socket *sock, const struct sockaddr_storage *local);
 int mpa2_tcp_connect(struct socket *sock, const struct sockaddr_storage *remote);
 void mpa2_tcp_keep_to(struct socket *sock, int ifindex);
-int mpa2_tcp_listen(struct socket *sock, int backlog);
-int mpa2_tcp_accept(struct socket *listener, struct socket **sock);
+int __must_check mpa2_tcp_listen(struct socket *sock, int backlog);
+int __must_check mpa2_tcp_accept(struct socket *listener, struct socket **sock);
 void mpa2_tcp_addresses(struct socket *sock, struct sockaddr_storage *local,
 			struct sockaddr_storage *remote);
 void mpa2_tcp_prepare(struct socket *sock);
@@ -45,10 +47,10 @@ void mpa2_tcp_install(struct socket *sock, const struct mpa2_sock_ops *ops,
 void mpa2_tcp_restore(struct socket *sock, const struct mpa2_sock_ops *saved);
 
 enum mpa2_tcp_state mpa2_tcp_state(struct socket *sock);
-int mpa2_tcp_error(struct socket *sock);
-int mpa2_tcp_send(struct socket *sock, const void *octets, size_t len);
-int mpa2_tcp_receive(struct socket *sock, void *octets, size_t len);
-int mpa2_tcp_peek(struct socket *sock, void *octets, size_t len);
+int __must_check mpa2_tcp_error(struct socket *sock);
+int __must_check mpa2_tcp_send(struct socket *sock, const void *octets, size_t len);
+int __must_check mpa2_tcp_receive(struct socket *sock, void *octets, size_t len);
+int __must_check mpa2_tcp_peek(struct socket *sock, void *octets, size_t len);
 u32 mpa2_tcp_queued(struct socket *sock);
 void mpa2_tcp_want(struct socket *sock, u32 octets);
 int mpa2_tcp_discard(struct socket *sock);

@@ -6,9 +6,8 @@
  * siw gets a native struct siw_cep, allocated here and freed by siw's own last
  * put; our part lies behind it in the same allocation.
  *
- * Order of locks: endpoint lock, qp->state_lock, cep->in_use (a sleeping lock
- * of siw's own), socket lock, sk_callback_lock, sq_lock.  siw itself takes
- * in_use under state_lock when it drops a connection; nobody may wait for
+ * Order of locks: Documentation/locking.rst.  siw takes in_use, a sleeping lock
+ * of its own, under state_lock when it drops a connection; nobody may wait for
  * state_lock while owning in_use.
  */
 #include <linux/module.h>
@@ -47,9 +46,17 @@ static struct mpa2_tail *tail_of(const struct siw_cep *cep)
 	return SIW_AT(cep, TAIL_OFFSET, struct mpa2_tail);
 }
 
-struct mpa2_fence_owner *mpa2_siw_fence_owner(const void *user_data)
+/**
+ * mpa2_siw_fence_owner() - whose closed fence a socket is behind
+ * @sk: a socket that mpa2_siw_attach_responder() gave its fence callbacks
+ *
+ * Context: sk_callback_lock held.
+ * Return: the owner, good that long; NULL once siw has let go.
+ */
+struct mpa2_fence_owner *mpa2_siw_fence_owner(const struct sock *sk)
 {
-	return tail_of(user_data)->owner;
+	lockdep_assert_held(&sk->sk_callback_lock);
+	return tail_of(sk->sk_user_data)->owner;
 }
 
 /* ---- in_use: siw's sleeping lock of a cep ---- */
@@ -200,12 +207,25 @@ static void cep_get(struct siw_cep *cep)
 	kref_get(SIW_CEP(cep, ref, struct kref));
 }
 
+/* ---- siw's lock of a QP's state ---- */
+
+static void assert_state_lock(struct siw_qp *qp)
+{
+	lockdep_assert_held(SIW_QP(qp, state_lock, struct rw_semaphore));
+}
+
+static void assert_state_lock_write(struct siw_qp *qp)
+{
+	lockdep_assert_held_write(SIW_QP(qp, state_lock, struct rw_semaphore));
+}
+
 /* ---- QP preconditions (a QP that was used before comes up dead) ---- */
 
 static bool qp_is_fresh(struct siw_qp *qp)
 {
 	int state = *SIW_QP_ATTR(qp, state, int);
 
+	assert_state_lock(qp);
 	return (state == SIW_ENUM_SIW_QP_STATE_IDLE ||
 		state == SIW_ENUM_SIW_QP_STATE_RTR) &&
 	       !*SIW_QP(qp, cep, struct siw_cep *) && !siw_tx_suspended(qp) &&
@@ -240,6 +260,7 @@ static int qp_to_rts(struct siw_qp *qp, const struct mpa2_handover *h)
 	u64 attrs[DIV_ROUND_UP(SIW_SIZE_siw_qp_attrs, sizeof(u64))] = {};
 	int ret;
 
+	assert_state_lock_write(qp);
 	*SIW_FIELD(attrs, siw_qp_attrs, state, int) =
 		SIW_ENUM_SIW_QP_STATE_RTS;
 	*SIW_FIELD(attrs, siw_qp_attrs, irq_size, u32) = h->ird;
@@ -280,6 +301,7 @@ static void account_sent_rtr(struct siw_qp *qp, u8 rtr)
 {
 	u32 *msn = SIW_TX(qp, ddp_msn, u32);
 
+	assert_state_lock_write(qp);
 	if (rtr == MPA2_RTR_SEND)
 		msn[SIW_QN_SEND] = 1;
 	if (rtr == MPA2_RTR_READ) {
@@ -296,6 +318,7 @@ static void close_fence(struct siw_qp *qp)
 {
 	struct siw_sqe *sqe = SIW_TX_WQE(qp, sqe, struct siw_sqe);
 
+	assert_state_lock_write(qp);
 	memset(sqe, 0, sizeof(*sqe));
 	sqe->opcode = SIW_OP_READ_RESPONSE;
 	memset(SIW_TX_WQE(qp, mem, void *), 0, sizeof(void *));
@@ -319,6 +342,7 @@ static void save_original(struct siw_cep *cep, const struct mpa2_sock_ops *ops)
 static void install_callbacks(struct sock *sk, void *user_data,
 			      const struct mpa2_sock_ops *ops)
 {
+	sock_owned_by_me(sk);
 	write_lock_bh(&sk->sk_callback_lock);
 	sk->sk_user_data = user_data;
 	sk->sk_state_change = ops->state_change;
@@ -448,7 +472,7 @@ void mpa2_siw_finish_initiator(struct mpa2_binding *b)
  * @b: the binding to fill
  * @h: what to hand over; the cm_id stays the caller's until the fence opens
  * @fence_ops: socket callbacks while the fence is closed; they find their
- *	owner with mpa2_siw_fence_owner(sk_user_data) under sk_callback_lock
+ *	owner with mpa2_siw_fence_owner() under sk_callback_lock
  * @owner: told when siw lets go; holds whatever reference it needs
  *
  * Context: may sleep, endpoint lock held.
@@ -507,6 +531,12 @@ struct socket *mpa2_siw_fence_enter(struct mpa2_binding *b)
 	return sock;
 }
 
+/**
+ * mpa2_siw_fence_leave() - done with the socket of mpa2_siw_fence_enter()
+ * @b: the binding
+ *
+ * Context: may sleep.
+ */
 void mpa2_siw_fence_leave(struct mpa2_binding *b)
 {
 	free_in_use(b->cep);
@@ -541,6 +571,7 @@ static void account_taken_rtr(struct siw_qp *qp, u8 rtr)
 {
 	u32 *msn = SIW_RX(qp, ddp_msn, u32);
 
+	assert_state_lock(qp);
 	if (rtr == MPA2_RTR_SEND)
 		msn[SIW_QN_SEND] = 2;
 	if (rtr == MPA2_RTR_READ)
@@ -564,6 +595,7 @@ static int release_held_work(struct siw_qp *qp)
 	unsigned long flags;
 	int ret;
 
+	assert_state_lock(qp);
 	spin_lock_irqsave(lock, flags);
 	*SIW_TX_WQE(qp, wr_status, int) = SIW_ENUM_SIW_WR_IDLE;
 	ret = static_call(siw_activate_tx)(qp);
@@ -697,6 +729,8 @@ void mpa2_siw_unbind(struct mpa2_binding *b)
 /* A connection of ours that siw has not let go of; the device's lock is held. */
 static bool cep_is_up(struct siw_cep *cep)
 {
+	lockdep_assert_held(SIW_FIELD(*SIW_CEP(cep, sdev, struct siw_device *), siw_device,
+				      lock, spinlock_t));
 	return *SIW_CEP(cep, state, int) == SIW_ENUM_SIW_EPSTATE_RDMA_MODE &&
 	       READ_ONCE(*SIW_CEP(cep, cm_id, struct iw_cm_id *)) &&
 	       !strncmp(SIW_CEP(cep, mpa, char), CEP_MARK, sizeof(CEP_MARK));

@@ -61,32 +61,33 @@ struct mpa2_fence_owner {
 	void (*released)(struct mpa2_fence_owner *owner);
 };
 
-int mpa2_siw_check_qp(struct ib_qp *qp);
+int __must_check mpa2_siw_check_qp(struct ib_qp *qp);
 
-int mpa2_siw_attach_initiator(struct mpa2_binding *b,
-			      const struct mpa2_handover *h);
+int __must_check mpa2_siw_attach_initiator(struct mpa2_binding *b,
+					   const struct mpa2_handover *h);
 void mpa2_siw_finish_initiator(struct mpa2_binding *b);
 
-int mpa2_siw_attach_responder(struct mpa2_binding *b,
-			      const struct mpa2_handover *h,
-			      const struct mpa2_sock_ops *fence_ops,
-			      struct mpa2_fence_owner *owner);
-struct socket *mpa2_siw_fence_enter(struct mpa2_binding *b);
+int __must_check mpa2_siw_attach_responder(struct mpa2_binding *b,
+					   const struct mpa2_handover *h,
+					   const struct mpa2_sock_ops *fence_ops,
+					   struct mpa2_fence_owner *owner);
+struct socket __must_check *mpa2_siw_fence_enter(struct mpa2_binding *b);
 void mpa2_siw_fence_leave(struct mpa2_binding *b);
 bool mpa2_siw_fence_holds_work(struct ib_qp *qp);
-int mpa2_siw_open_fence(struct mpa2_binding *b, struct ib_qp *qp,
-			struct iw_cm_id *cm_id, struct iw_cm_event *established,
-			u8 rtr);
-struct socket *mpa2_siw_take_back(struct mpa2_binding *b, struct ib_qp *qp,
-				  const struct mpa2_sock_ops *ops,
-				  void *user_data);
+int __must_check mpa2_siw_open_fence(struct mpa2_binding *b, struct ib_qp *qp,
+				     struct iw_cm_id *cm_id,
+				     struct iw_cm_event *established, u8 rtr);
+struct socket __must_check *mpa2_siw_take_back(struct mpa2_binding *b,
+					       struct ib_qp *qp,
+					       const struct mpa2_sock_ops *ops,
+					       void *user_data);
 void mpa2_siw_unbind(struct mpa2_binding *b);
 
-struct mpa2_fence_owner *mpa2_siw_fence_owner(const void *user_data);
-bool mpa2_siw_find_record(struct ib_device *dev, const void *context,
-			  struct mpa2_record *record);
+struct mpa2_fence_owner *mpa2_siw_fence_owner(const struct sock *sk);
+bool __must_check mpa2_siw_find_record(struct ib_device *dev, const void *context,
+				       struct mpa2_record *record);
 unsigned int mpa2_siw_stock_listeners(struct ib_device *dev);
-struct net_device *mpa2_siw_netdev(struct ib_device *dev);
+struct net_device __must_check *mpa2_siw_netdev(struct ib_device *dev);
 void mpa2_siw_set_lock_class(struct socket *sock);
 
 #endif /* IW_MPA2_SIW_H */

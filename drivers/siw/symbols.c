@@ -74,6 +74,13 @@ struct mpa2_siw_callbacks mpa2_siw_callbacks;
 static struct module *siw_module;
 static char *siw_key_area;
 
+/**
+ * mpa2_siw_lock_key() - the class of a lock that outlives this module
+ * @which: which kind of lock
+ *
+ * Context: any, once siw was resolved.
+ * Return: an address in siw, of which only the value counts.
+ */
 struct lock_class_key *mpa2_siw_lock_key(enum mpa2_lock_key which)
 {
 	/* A key is an address only; nothing is ever stored there. */
@@ -81,6 +88,12 @@ struct lock_class_key *mpa2_siw_lock_key(enum mpa2_lock_key which)
 					 which * sizeof(void *));
 }
 
+/**
+ * mpa2_siw_lock_name() - the name of such a class
+ *
+ * Context: any, once siw was resolved.
+ * Return: a text in siw.
+ */
 const char *mpa2_siw_lock_name(void)
 {
 	return siw_module->name;

@@ -51,7 +51,7 @@ enum mpa2_lock_key {
 struct lock_class_key *mpa2_siw_lock_key(enum mpa2_lock_key which);
 const char *mpa2_siw_lock_name(void);
 
-int mpa2_siw_resolve(void);
+int __must_check mpa2_siw_resolve(void);
 void mpa2_siw_release(void);
 
 #endif /* IW_MPA2_SIW_SYMBOLS_H */

@@ -24,6 +24,9 @@
 extern "C" {
 #endif
 
+/* What a caller has to look at. */
+#define MPA2_MUST_CHECK __attribute__((warn_unused_result))
+
 /* ---- sizes and numbers of the standard (requirements 1.1 to 1.6) ---- */
 
 #define MPA2_HDR_LEN 20u	/* octets before the private data */
@@ -126,39 +129,118 @@ enum mpa2_cause {
 	MPA2_CAUSE_NR,
 };
 
-/* A short lower-case text for a log line; never NULL. */
+/**
+ * mpa2_cause_text() - a cause in words
+ * @cause: enum mpa2_cause
+ *
+ * Return: a short lower-case text for a log line, never NULL.
+ */
 const char *mpa2_cause_text(unsigned int cause);
 
+/**
+ * mpa2_crc32c() - the CRC of some octets
+ * @octets: the octets
+ * @len: how many
+ *
+ * Return: the CRC as a number.
+ */
 uint32_t mpa2_crc32c(const void *octets, size_t len);
 
-/*
- * Read one frame from the first len octets.  need_total is set on
- * MPA2_NEED_MORE (octets the whole frame has, or 20 while that is unknown) and
- * on MPA2_DONE (octets the frame takes).  cause is set on MPA2_ERROR.
- * expected_key is the key that the other end must send.
+/**
+ * mpa2_frame_parse() - read one Request or Reply
+ * @octets: what there is of the stream
+ * @len: how many octets that are
+ * @expected_key: the key that the other end must send
+ * @frame: filled on MPA2_DONE
+ * @need_total: on MPA2_NEED_MORE the octets that the whole frame has, or 20 while
+ * 	that is unknown; on MPA2_DONE those that it takes
+ * @cause: enum mpa2_cause on MPA2_ERROR
+ *
+ * Return: enum mpa2_status.
  */
+MPA2_MUST_CHECK
 enum mpa2_status mpa2_frame_parse(const uint8_t *octets, size_t len,
 				  enum mpa2_key expected_key,
 				  struct mpa2_frame *frame,
 				  uint32_t *need_total, uint8_t *cause);
 
-/*
- * Write one frame.  Takes key, rev, markers, crc, reject, enhanced and data
- * from frame; pd_length is computed.  Returns the octets written, or 0 when
- * out_size or the limits of 1.1 forbid it.
+/**
+ * mpa2_frame_build() - write one Request or Reply
+ * @frame: key, rev, markers, crc, reject, enhanced and data; pd_length is computed
+ * @ulp_pd: the ULP's private data; may lie in @out
+ * @ulp_len: its octets
+ * @out: where the frame goes
+ * @out_size: room there
+ *
+ * Return: the octets written, or 0 when @out_size or the limits of the frame
+ * forbid it.
  */
+MPA2_MUST_CHECK
 size_t mpa2_frame_build(const struct mpa2_frame *frame, const void *ulp_pd,
 			size_t ulp_len, uint8_t *out, size_t out_size);
 
-/* Whole RTR, Read Response and Terminate FPDUs (1.5, 1.6); 0 = does not fit. */
+/**
+ * mpa2_rtr_build() - one of the three RTR messages as a whole FPDU
+ * @kind: which
+ * @crc: whether its CRC is in use
+ * @markers: whether a Marker stands before it
+ * @out: where it goes
+ * @out_size: room there
+ *
+ * Return: the octets written, or 0 when they do not fit.
+ */
+MPA2_MUST_CHECK
 size_t mpa2_rtr_build(enum mpa2_rtr kind, bool crc, bool markers, uint8_t *out,
 		      size_t out_size);
+
+/**
+ * mpa2_read_response_build() - the answer of length zero to a Read RTR
+ * @sink_stag: as the Read Request has it
+ * @sink_to: likewise
+ * @crc: whether its CRC is in use
+ * @markers: whether a Marker stands before it
+ * @out: where it goes
+ * @out_size: room there
+ *
+ * Return: the octets written, or 0 when they do not fit.
+ */
+MPA2_MUST_CHECK
 size_t mpa2_read_response_build(uint32_t sink_stag, uint64_t sink_to, bool crc,
 				bool markers, uint8_t *out, size_t out_size);
+
+/**
+ * mpa2_terminate_build() - a Terminate without headers
+ * @layer: the layer that it reports of
+ * @etype: the type of the error
+ * @code: the error
+ * @crc: whether its CRC is in use
+ * @markers: whether a Marker stands before it
+ * @out: where it goes
+ * @out_size: room there
+ *
+ * Return: the octets written, or 0 when they do not fit.
+ */
+MPA2_MUST_CHECK
 size_t mpa2_terminate_build(uint8_t layer, uint8_t etype, uint8_t code,
 			    bool crc, bool markers, uint8_t *out,
 			    size_t out_size);
 
+/**
+ * mpa2_terminate_build_with_header() - a Terminate with the DDP header it means
+ * @layer: the layer that it reports of
+ * @etype: the type of the error
+ * @code: the error
+ * @header: the DDP header
+ * @header_len: 14 or 18 octets, or 0 for none
+ * @segment_length: the DDP Segment Length
+ * @crc: whether its CRC is in use
+ * @markers: whether a Marker stands before it
+ * @out: where it goes
+ * @out_size: room there
+ *
+ * Return: the octets written, or 0 when they do not fit.
+ */
+MPA2_MUST_CHECK
 size_t mpa2_terminate_build_with_header(uint8_t layer, uint8_t etype,
 					uint8_t code, const uint8_t *header,
 					size_t header_len,
@@ -187,11 +269,19 @@ struct mpa2_fpdu {
 	uint64_t sink_to;
 };
 
-/*
- * Look at the first FPDU of a stream, which starts at octets[0] (no Markers:
- * we never ask for them).  MPA2_NEED_MORE sets need_total to the octets wanted
- * in all: first 2, then the whole FPDU.  MPA2_DONE sets it to the FPDU's size.
+/**
+ * mpa2_fpdu_parse() - look at the first FPDU of a stream
+ * @octets: the stream from its start (no Markers: we never ask for them)
+ * @len: octets that are there
+ * @crc: whether its CRC is in use
+ * @fpdu: what it is, on MPA2_DONE; what to answer, on MPA2_ERROR
+ * @need_total: on MPA2_NEED_MORE the octets wanted in all, first 2, then the whole
+ * 	FPDU; on MPA2_DONE its size
+ * @cause: enum mpa2_cause on MPA2_ERROR
+ *
+ * Return: enum mpa2_status.
  */
+MPA2_MUST_CHECK
 enum mpa2_status mpa2_fpdu_parse(const uint8_t *octets, size_t len, bool crc,
 				 struct mpa2_fpdu *fpdu, uint32_t *need_total,
 				 uint8_t *cause);
@@ -216,12 +306,20 @@ struct mpa2_wire {
 	struct mpa2_frame frame; /* REQUEST, REPLY */
 };
 
-/*
- * Look at one whole startup frame, or at the FPDU that octets begin with, with
- * or without a Marker before it.  Never fails: what it does not know is OTHER.
+/**
+ * mpa2_wire_describe() - what octets are
+ * @octets: one whole startup frame, or an FPDU, with or without a Marker before it
+ * @len: how many
+ * @wire: what they are; MPA2_WIRE_OTHER when that is not known
  */
 void mpa2_wire_describe(const uint8_t *octets, size_t len, struct mpa2_wire *wire);
-/* "none", "send", "write" or "read". */
+
+/**
+ * mpa2_rtr_text() - an RTR kind in words
+ * @kind: enum mpa2_rtr
+ *
+ * Return: "none", "send", "write" or "read".
+ */
 const char *mpa2_rtr_text(unsigned int kind);
 
 /* ---- negotiation (requirements 3.1 to 3.3), pure functions ---- */
@@ -241,7 +339,12 @@ struct mpa2_policy {
 	uint16_t cap_ord;
 };
 
-/* All kinds in rtr_order, as a set. */
+/**
+ * mpa2_policy_rtr_set() - all kinds in rtr_order, as a set
+ * @policy: the policy
+ *
+ * Return: bits of enum mpa2_rtr.
+ */
 uint8_t mpa2_policy_rtr_set(const struct mpa2_policy *policy);
 
 struct mpa2_reply_result {
@@ -251,7 +354,14 @@ struct mpa2_reply_result {
 	uint8_t reject;		    /* R=1: require_ord not met */
 };
 
-/* Responder: the reply to an enhanced request (3.1, 3.3). */
+/**
+ * mpa2_negotiate_reply() - the responder's answer to an enhanced Request (3.1, 3.3)
+ * @request: the Request's enhanced data
+ * @policy: ours
+ * @ulp_ird: the ULP's responder_resources
+ * @ulp_ord: the ULP's initiator_depth
+ * @result: the answer, and what the QP gets
+ */
 void mpa2_negotiate_reply(const struct mpa2_enhanced *request,
 			  const struct mpa2_policy *policy, uint32_t ulp_ird,
 			  uint32_t ulp_ord, struct mpa2_reply_result *result);
@@ -263,10 +373,14 @@ struct mpa2_check_result {
 	uint8_t terminate;	/* 0, or the layer 2 type 0 code to send */
 };
 
-/*
- * Initiator: what an accept Reply with enhanced data means (3.1, 3.3).
- * sent is our Request's enhanced data; ulp_ird and ulp_ord are the local
- * values (they differ from sent where 0x3FFF was sent).
+/**
+ * mpa2_negotiate_check() - what an accept Reply means to the initiator (3.1, 3.3)
+ * @sent: our Request's enhanced data
+ * @reply: the Reply's
+ * @policy: ours
+ * @ulp_ird: the local value, which differs from @sent where 0x3FFF was sent
+ * @ulp_ord: likewise
+ * @result: what the QP gets, and what to send
  */
 void mpa2_negotiate_check(const struct mpa2_enhanced *sent,
 			  const struct mpa2_enhanced *reply,
@@ -296,6 +410,13 @@ enum mpa2_state {
 	MPA2_ST_CLOSED,
 	MPA2_ST_NR,
 };
+
+/**
+ * mpa2_state_text() - a state in words
+ * @state: enum mpa2_state
+ *
+ * Return: a short text, never NULL.
+ */
 const char *mpa2_state_text(unsigned int state);
 
 enum mpa2_event_type {
@@ -419,34 +540,62 @@ struct mpa2_info {
 	const uint8_t *peer_frame;
 };
 
-/* Start from nothing; policy is copied. */
+/**
+ * mpa2_conn_init() - start from nothing
+ * @conn: any memory
+ * @role: initiator or responder
+ * @policy: copied
+ */
 void mpa2_conn_init(struct mpa2_conn *conn, enum mpa2_role role,
 		    const struct mpa2_policy *policy);
 
-/*
- * Another policy for what is not decided yet.  Of use to a responder until its
- * MPA2_EV_ACCEPT; elsewhere it changes nothing.
+/**
+ * mpa2_conn_set_policy() - another policy for what is not decided yet
+ * @conn: the connection
+ * @policy: copied
+ *
+ * Of use to a responder until its MPA2_EV_ACCEPT; elsewhere it changes nothing.
  */
 void mpa2_conn_set_policy(struct mpa2_conn *conn, const struct mpa2_policy *policy);
 
-/*
- * Feed one event, get the actions.  An event that the state does not know
- * changes nothing and yields none (mpa2_conn_ignores() tells tests so).
- * START with too much private data yields MPA2_ACT_FAILED only.
+/**
+ * mpa2_conn_event() - feed one event, get the actions
+ * @conn: the connection
+ * @event: the event
+ * @actions: what is to be done, in this order
+ *
+ * An event that the state does not know changes nothing and yields no action
+ * (mpa2_transition_exists() says so).  MPA2_EV_START with too much private data
+ * yields MPA2_ACT_FAILED only.
  */
 void mpa2_conn_event(struct mpa2_conn *conn, const struct mpa2_event *event,
 		     struct mpa2_actions *actions);
 
-/*
- * Octets wanted next: in W_HDR and W_PD how many to consume at most (never
- * more, so what follows stays in the stream), in W_FPDU how many must be
- * visible in all before MPA2_EV_FPDU is worth feeding; 0 elsewhere.
+/**
+ * mpa2_conn_wanted() - octets wanted next
+ * @conn: the connection
+ *
+ * Return: in W_HDR and W_PD how many to consume at most (never more, so what
+ * follows stays in the stream), in W_FPDU how many must be visible in all before
+ * MPA2_EV_FPDU is worth feeding; 0 elsewhere.
  */
 uint32_t mpa2_conn_wanted(const struct mpa2_conn *conn);
 
+/**
+ * mpa2_conn_info() - what is known of a connection
+ * @conn: the connection
+ * @info: a copy, with pointers into @conn
+ */
 void mpa2_conn_info(const struct mpa2_conn *conn, struct mpa2_info *info);
 
-/* Whether the table of transitions has an entry for event in state. */
+/**
+ * mpa2_transition_exists() - whether the table has a row for an event in a state
+ * @role: whose table
+ * @state: the state
+ * @event: the event
+ *
+ * Return: whether it has.
+ */
 bool mpa2_transition_exists(enum mpa2_role role, enum mpa2_state state,
 			    enum mpa2_event_type event);
 
