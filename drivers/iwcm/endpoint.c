@@ -166,18 +166,12 @@ void mpa2_ep_check_hold(struct mpa2_endpoint *ep)
 			  jiffies_to_msecs(jiffies - ep->replied_at));
 }
 
-void mpa2_ep_leave_listener(struct mpa2_endpoint *ep)
+/* It no longer counts to max_pending: it is up, or it is over. */
+void mpa2_ep_leave_room(struct mpa2_endpoint *ep)
 {
-	struct mpa2_listener *listener = ep->listener;
-
-	if (!listener)
-		return;
-	ep->listener = NULL;
-	spin_lock(&listener->lock);
-	list_del_init(&ep->request_node);
-	spin_unlock(&listener->lock);
-	mpa2_listener_request_done(listener);
-	mpa2_listener_put(listener);
+	if (ep->takes_room)
+		mpa2_listener_room_put(ep->dev);
+	ep->takes_room = false;
 }
 
 void mpa2_ep_drop_ids(struct mpa2_endpoint *ep)
@@ -240,7 +234,8 @@ void mpa2_ep_finish(struct mpa2_endpoint *ep)
 	ep->done = true;
 	ep_finish_result(ep);
 	mpa2_ep_stop_timer(ep);
-	mpa2_ep_leave_listener(ep);
+	mpa2_listener_leave(ep);
+	mpa2_ep_leave_room(ep);
 	mpa2_owned_del(ep->handle);
 	mpa2_siw_unbind(&ep->binding);
 	mpa2_ep_drop_ids(ep);
@@ -303,6 +298,8 @@ static void ep_work(struct work_struct *work)
 		mpa2_ep_abort(ep);
 	if (test_and_clear_bit(MPA2_EP_TIMER, &ep->flags) && !ep->done)
 		ep_timeout(ep);
+	if (test_and_clear_bit(MPA2_EP_TURN, &ep->flags) && !ep->closed)
+		mpa2_ep_take_turn(ep);
 	clear_bit(MPA2_EP_SOCKET, &ep->flags);
 	if (!ep->closed)
 		mpa2_ep_socket(ep);
@@ -345,6 +342,7 @@ struct mpa2_endpoint *mpa2_endpoint_alloc(struct mpa2_device *dev,
 	ep->dev = mpa2_device_get(dev);
 	INIT_LIST_HEAD(&ep->node);
 	INIT_LIST_HEAD(&ep->request_node);
+	INIT_LIST_HEAD(&ep->turn_node);
 	INIT_WORK(&ep->work, ep_work);
 	timer_setup(&ep->timer, ep_timer, 0);
 	mutex_init(&ep->lock);
@@ -359,6 +357,7 @@ struct mpa2_endpoint *mpa2_endpoint_alloc(struct mpa2_device *dev,
 	list_add_tail(&ep->node, &dev->endpoints);
 	spin_unlock(&dev->lock);
 	atomic_inc(&dev->nr_pending);
+	mpa2_ep_observe_start(ep);
 	return ep;
 }
 

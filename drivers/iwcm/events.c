@@ -136,6 +136,7 @@ void mpa2_ep_fail(struct mpa2_endpoint *ep, u32 failure)
 	mpa2_ep_drop_ids(ep);
 }
 
+/* Its Request is complete; it is raised now, or by mpa2_ep_take_turn(). */
 void mpa2_ep_raise_request(struct mpa2_endpoint *ep)
 {
 	struct mpa2_info info = mpa2_ep_info(ep);
@@ -147,6 +148,8 @@ void mpa2_ep_raise_request(struct mpa2_endpoint *ep)
 	};
 	struct iw_cm_id *id = ep->listener->cm_id;
 
+	if (!mpa2_listener_take_turn(ep))
+		return;
 	ep->next = (struct mpa2_event){ .type = MPA2_EV_REJECT };
 	if (info.ulp_pd_len > U8_MAX) {
 		/* rdma_cm cannot carry more; cut data would be a lie. */
@@ -162,4 +165,15 @@ void mpa2_ep_raise_request(struct mpa2_endpoint *ep)
 	ep->next = (struct mpa2_event){ .type = MPA2_EV_NR };
 	ep->raised = true;
 	mpa2_ep_arm(ep, MPA2_EP_DELIVER_TIMER, MPA2_DELIVER_TIMEOUT_MS);
+}
+
+/* Others were before it; the machine has waited in its state for the ULP. */
+void mpa2_ep_take_turn(struct mpa2_endpoint *ep)
+{
+	if (ep->raised || !ep->listener)
+		return;
+	ep->next.type = MPA2_EV_NR;
+	mpa2_ep_raise_request(ep);
+	if (ep->next.type != MPA2_EV_NR)
+		mpa2_ep_feed(ep, ep->next);
 }
