@@ -81,7 +81,9 @@ class Actions
 public:
 	explicit Actions(mpa2_actions *out) : out_(out) { out->count = 0; }
 
-	void Add(mpa2_action_type type, uint32_t arg = 0)
+	void Add(mpa2_action_type type) { Add(type, 0); }
+
+	void Add(mpa2_action_type type, uint32_t arg)
 	{
 		Put({ static_cast<uint8_t>(type), arg, nullptr, 0 });
 	}

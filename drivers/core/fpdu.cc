@@ -106,9 +106,9 @@ struct Header {
 	uint32_t msn = 0;
 	uint32_t mo = 0;
 
-	bool tagged() const { return ddp & kTagged; }
-	bool last() const { return ddp & kLast; }
-	uint8_t opcode() const { return rdmap & kOpcodeMask; }
+	[[nodiscard]] bool tagged() const { return ddp & kTagged; }
+	[[nodiscard]] bool last() const { return ddp & kLast; }
+	[[nodiscard]] uint8_t opcode() const { return rdmap & kOpcodeMask; }
 };
 
 [[nodiscard]] bool ReadHeader(Reader *in, Header *header)

@@ -48,7 +48,7 @@ public:
 		return true;
 	}
 
-	size_t left() const { return left_; }
+	[[nodiscard]] size_t left() const { return left_; }
 
 private:
 	void Advance(size_t len)
@@ -102,7 +102,7 @@ public:
 
 	/* Octets written, 0 if they did not all fit. */
 	[[nodiscard]] size_t size() const { return fits_ ? used_ : 0; }
-	const uint8_t *start() const { return start_; }
+	[[nodiscard]] const uint8_t *start() const { return start_; }
 
 private:
 	bool Room(size_t len)

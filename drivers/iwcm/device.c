@@ -20,7 +20,7 @@
 
 #include "mpa2.h"
 
-DEFINE_STATIC_SRCU(mpa2_srcu);
+DEFINE_SRCU(mpa2_srcu);
 
 static DEFINE_MUTEX(devices_lock);	/* writers of mpa2_devices */
 static LIST_HEAD(mpa2_devices);
@@ -53,18 +53,8 @@ void mpa2_device_put(struct mpa2_device *dev)
 	kref_put(&dev->ref, device_release);
 }
 
-int mpa2_srcu_enter(void)
-{
-	return srcu_read_lock(&mpa2_srcu);
-}
-
-void mpa2_srcu_leave(int idx)
-{
-	srcu_read_unlock(&mpa2_srcu, idx);
-}
-
 /* Inside an SRCU read section, or under devices_lock. */
-struct mpa2_device *mpa2_device_find(struct ib_device *ibdev)
+struct mpa2_device *mpa2_device_find(const struct ib_device *ibdev)
 {
 	struct mpa2_device *dev;
 
@@ -77,7 +67,7 @@ struct mpa2_device *mpa2_device_find(struct ib_device *ibdev)
 }
 
 /* The same for an op, which cannot come for a device that is not ours. */
-static struct mpa2_device *device_of(struct ib_device *ibdev)
+static struct mpa2_device *device_of(const struct ib_device *ibdev)
 {
 	struct mpa2_device *dev = mpa2_device_find(ibdev);
 
@@ -96,7 +86,7 @@ static bool may_begin(const struct mpa2_device *dev)
 
 static int wrap_iw_connect(struct iw_cm_id *id, struct iw_cm_conn_param *param)
 {
-	int idx = mpa2_srcu_enter(), ret = -ENODEV;
+	int idx = mpa2_srcu_enter(), ret;
 	struct mpa2_device *dev = device_of(id->device);
 
 	if (!dev || READ_ONCE(dev->going)) {

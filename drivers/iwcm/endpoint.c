@@ -326,6 +326,32 @@ void mpa2_endpoint_choose(struct mpa2_endpoint *ep, const struct mpa2_choice *ch
 	mpa2_conn_set_policy(&ep->conn, &policy);
 }
 
+/* Seen by all from here on; false when the device takes no new ones. */
+static bool ep_publish(struct mpa2_endpoint *ep)
+{
+	struct mpa2_device *dev = ep->dev;
+	bool going;
+
+	spin_lock(&dev->lock);
+	going = dev->going;
+	if (!going)
+		list_add_tail(&ep->node, &dev->endpoints);
+	spin_unlock(&dev->lock);
+	return !going;
+}
+
+/**
+ * mpa2_endpoint_alloc() - a new endpoint, among the pending ones of its device
+ * @dev: the device
+ * @role: initiator or responder
+ * @settings: copied
+ *
+ * Its lock is held, so that who finds it finds it complete, and an abort that
+ * comes early is not lost on a machine that has not begun.
+ *
+ * Context: may sleep.
+ * Return: the endpoint, locked, or ERR_PTR() of -ENOMEM or -ENODEV.
+ */
 struct mpa2_endpoint *mpa2_endpoint_alloc(struct mpa2_device *dev,
 					  enum mpa2_role role,
 					  const struct mpa2_settings *settings)
@@ -335,7 +361,7 @@ struct mpa2_endpoint *mpa2_endpoint_alloc(struct mpa2_device *dev,
 	struct mpa2_policy policy;
 
 	if (!ep)
-		return NULL;
+		return ERR_PTR(-ENOMEM);
 	ep->id = atomic_inc_return(&next_id);
 	ep->begun_at = ktime_get();
 	kref_init(&ep->ref);
@@ -353,21 +379,14 @@ struct mpa2_endpoint *mpa2_endpoint_alloc(struct mpa2_device *dev,
 	policy = ep_policy(ep);
 	mpa2_conn_init(&ep->conn, role, &policy);
 
-	spin_lock(&dev->lock);
-	list_add_tail(&ep->node, &dev->endpoints);
-	spin_unlock(&dev->lock);
+	mutex_lock(&ep->lock);
+	if (!ep_publish(ep)) {
+		mutex_unlock(&ep->lock);
+		mpa2_device_put(dev);
+		kfree(ep);
+		return ERR_PTR(-ENODEV);
+	}
 	atomic_inc(&dev->nr_pending);
 	mpa2_ep_observe_start(ep);
 	return ep;
-}
-
-/* An endpoint that never began: the module reference stays the caller's. */
-void mpa2_endpoint_discard(struct mpa2_endpoint *ep)
-{
-	__module_get(THIS_MODULE);
-	mutex_lock(&ep->lock);
-	ep->closed = true;
-	mpa2_ep_finish(ep);
-	mutex_unlock(&ep->lock);
-	mpa2_endpoint_put(ep);
 }

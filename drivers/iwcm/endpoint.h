@@ -22,7 +22,6 @@ struct mpa2_endpoint *mpa2_endpoint_alloc(struct mpa2_device *dev,
 					  enum mpa2_role role,
 					  const struct mpa2_settings *settings);
 void mpa2_endpoint_choose(struct mpa2_endpoint *ep, const struct mpa2_choice *choice);
-void mpa2_endpoint_discard(struct mpa2_endpoint *ep);
 void mpa2_ep_wake(struct mpa2_endpoint *ep, enum mpa2_ep_flag flag);
 void mpa2_ep_arm(struct mpa2_endpoint *ep, enum mpa2_ep_timer kind,
 		 unsigned int timeout_ms);

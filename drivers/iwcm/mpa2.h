@@ -77,11 +77,22 @@ struct mpa2_device {
 };
 
 /* Around everything that iw_cm or the verbs core calls in this module. */
-int mpa2_srcu_enter(void);
-void mpa2_srcu_leave(int idx);
+extern struct srcu_struct mpa2_srcu;
+
+static inline int mpa2_srcu_enter(void)
+	__acquires(&mpa2_srcu)
+{
+	return srcu_read_lock(&mpa2_srcu);
+}
+
+static inline void mpa2_srcu_leave(int idx)
+	__releases(&mpa2_srcu)
+{
+	srcu_read_unlock(&mpa2_srcu, idx);
+}
 
 /* Inside an SRCU read section. */
-struct mpa2_device *mpa2_device_find(struct ib_device *ibdev);
+struct mpa2_device *mpa2_device_find(const struct ib_device *ibdev);
 struct mpa2_device *mpa2_device_get(struct mpa2_device *dev);
 void mpa2_device_put(struct mpa2_device *dev);
 static inline u16 mpa2_device_cap_ird(const struct mpa2_device *dev)

@@ -21,9 +21,9 @@ void mpa2_ep_count(struct mpa2_endpoint *ep, enum mpa2_counter counter)
 	count(ep, counter);
 }
 
-enum format { FORMAT_REV1, FORMAT_REV2, FORMAT_ENHANCED };
+enum { FORMAT_REV1, FORMAT_REV2, FORMAT_ENHANCED };
 
-static enum format format_of(const struct mpa2_frame *frame)
+static unsigned int format_of(const struct mpa2_frame *frame)
 {
 	if (frame->enhanced)
 		return FORMAT_ENHANCED;

@@ -92,25 +92,20 @@ int mpa2_endpoint_connect(struct mpa2_device *dev, struct iw_cm_id *id,
 	if (mpa2_options_take(id->context, &choice))
 		mpa2_settings_apply(&settings, &choice);
 	ep = mpa2_endpoint_alloc(dev, MPA2_INITIATOR, &settings);
-	if (!ep)
-		return -ENOMEM;
-	ret = ep_use_qp(ep, param->qpn);
-	if (ret) {
-		mpa2_endpoint_get(ep);
-		mpa2_endpoint_discard(ep);
-		return ret;
-	}
-	ep_use_id(ep, id);
-	ep->local = id->local_addr;	/* siw uses no port mapper on its side */
-	ep->remote = id->m_remote_addr;
-
+	if (IS_ERR(ep))
+		return PTR_ERR(ep);
 	mpa2_endpoint_get(ep);
 	__module_get(THIS_MODULE);	/* mpa2_ep_finish() drops one */
-	mutex_lock(&ep->lock);
-	ep->in_op = true;
-	mpa2_ep_feed(ep, event);
-	ep->in_op = false;
-	ret = ep->op_error;
+	ep->local = id->local_addr;	/* siw uses no port mapper on its side */
+	ep->remote = id->m_remote_addr;
+	ret = ep_use_qp(ep, param->qpn);
+	if (!ret) {
+		ep_use_id(ep, id);
+		ep->in_op = true;
+		mpa2_ep_feed(ep, event);
+		ep->in_op = false;
+		ret = ep->op_error;
+	}
 	if (ret && !ep->done) {
 		mpa2_ep_close(ep);
 		mpa2_ep_finish(ep);
@@ -142,12 +137,11 @@ struct mpa2_endpoint *mpa2_endpoint_passive(struct mpa2_listener *listener,
 	settings_of(&settings, listener->dev, listener->comm, &local, &remote);
 	mpa2_settings_apply(&settings, &listener->choice);
 	ep = mpa2_endpoint_alloc(listener->dev, MPA2_RESPONDER, &settings);
-	if (!ep)
+	if (IS_ERR(ep))
 		return NULL;
 	mpa2_endpoint_get(ep);
 	/* The listener holds one for itself as long as its work can run. */
 	__module_get(THIS_MODULE);
-	mutex_lock(&ep->lock);
 	ep->cm_handler = listener->cm_handler;
 	ep->original = listener->original;
 	ep->local = local;

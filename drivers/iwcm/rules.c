@@ -241,7 +241,7 @@ static ssize_t refused(struct config_item *item, const char *name, const char *p
 	{                                                                     \
 		struct rule *rule = rule_of(item);                            \
 		char text[RULE_TEXT_MAX];                                     \
-		int ret = -EINVAL;                                            \
+		int ret;                                                      \
 									      \
 		if (!copy_value(page, count, text, sizeof(text)))             \
 			return refused(item, #name, page, count, expected);   \

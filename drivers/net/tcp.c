@@ -182,6 +182,9 @@ int mpa2_tcp_error(struct socket *sock)
 
 /**
  * mpa2_tcp_send() - send octets in one piece
+ * @sock: a connection
+ * @octets: a startup frame or an FPDU
+ * @len: how many
  *
  * A startup frame or one FPDU always fits an idle socket; if it does not, the
  * connection is not worth having.

@@ -123,6 +123,7 @@ static int post(struct conn *conn, struct ibv_send_wr *wr, size_t len)
 	wr->sg_list = &sge;
 	wr->num_sge = 1;
 	errno = ibv_post_send(conn->id->qp, wr, &bad);
+	wr->sg_list = NULL;
 	return errno ? -1 : 0;
 }
 
