@@ -253,6 +253,14 @@ static const enum mpa2_counter outcome_of[MPA2_CAUSE_NR] = {
 	[MPA2_CAUSE_NOT_TAKEN] = MPA2_COUNT_rejected_initiator,
 };
 
+/* The two roles of one count are neighbours. */
+static void count_by_role(struct mpa2_endpoint *ep, enum mpa2_counter initiator)
+{
+	unsigned int role = ep->role;
+
+	count(ep, initiator + role);
+}
+
 static void count_outcome(struct mpa2_endpoint *ep, int status, u8 cause)
 {
 	enum mpa2_counter outcome = status ? outcome_of[cause] :
@@ -261,14 +269,13 @@ static void count_outcome(struct mpa2_endpoint *ep, int status, u8 cause)
 	/* A responder says no to Markers by a reject. */
 	if (status && cause == MPA2_CAUSE_MARKERS && ep->role == MPA2_RESPONDER)
 		outcome = MPA2_COUNT_rejected_initiator;
-	/* The two roles of one outcome are neighbours. */
-	count(ep, outcome + ep->role);
+	count_by_role(ep, outcome);
 }
 
 /* A handshake begins. */
 void mpa2_ep_observe_start(struct mpa2_endpoint *ep)
 {
-	count(ep, MPA2_COUNT_started_initiator + ep->role);
+	count_by_role(ep, MPA2_COUNT_started_initiator);
 	atomic_inc(&ep->dev->nr_undecided[ep->role]);
 }
 
