@@ -235,6 +235,7 @@ static void ep_open_fence(struct mpa2_endpoint *ep, u8 rtr)
 	ep->told = true;
 	mpa2_ep_observe_fence(ep, rtr);
 	mpa2_ep_observe_result(ep, 0);
+	mpa2_ep_leave_room(ep);
 	mpa2_endpoint_put(ep);	/* the shim id's */
 	ep_given_away(ep);
 }
@@ -249,6 +250,7 @@ static void ep_responder_established(struct mpa2_endpoint *ep)
 	event = mpa2_ep_established_event(ep, 0);
 	ep->told = true;
 	mpa2_ep_observe_result(ep, 0);
+	mpa2_ep_leave_room(ep);
 	ep->cm_id->event_handler(ep->cm_id, &event);
 	if (ep->settings.fence == MPA2_FENCE_P2P)
 		ep_open_fence(ep, MPA2_RTR_NONE);

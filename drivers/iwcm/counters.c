@@ -15,17 +15,28 @@
 
 struct counter_attribute {
 	struct ib_port_attribute port;
-	enum mpa2_counter counter;
+	unsigned int counter;	/* enum mpa2_counter, or one of the below */
 };
 
-/* Not a count: how many handshakes there are at this moment. */
-#define IN_PROGRESS MPA2_COUNT_NR
+/* Not counts: how many there are at this moment. */
+enum {
+	IN_PROGRESS = MPA2_COUNT_NR,
+	IN_PROGRESS_INITIATOR,
+	IN_PROGRESS_RESPONDER,
+};
 
-static s64 value_of(struct mpa2_device *dev, enum mpa2_counter counter)
+static s64 value_of(struct mpa2_device *dev, unsigned int counter)
 {
-	if (counter == IN_PROGRESS)
+	switch (counter) {
+	case IN_PROGRESS:
 		return atomic_read(&dev->nr_pending);
-	return atomic64_read(&dev->counters.count[counter]);
+	case IN_PROGRESS_INITIATOR:
+		return atomic_read(&dev->nr_undecided[MPA2_INITIATOR]);
+	case IN_PROGRESS_RESPONDER:
+		return atomic_read(&dev->nr_undecided[MPA2_RESPONDER]);
+	default:
+		return atomic64_read(&dev->counters.count[counter]);
+	}
 }
 
 static ssize_t counter_show(struct ib_device *ibdev, u32 port_num,
@@ -52,11 +63,15 @@ static ssize_t counter_show(struct ib_device *ibdev, u32 port_num,
 #define COUNTER_ATTRIBUTE(which) ATTRIBUTE(which, MPA2_COUNT_##which)
 MPA2_COUNTERS(COUNTER_ATTRIBUTE)
 ATTRIBUTE(handshakes_in_progress, IN_PROGRESS)
+ATTRIBUTE(in_progress_initiator, IN_PROGRESS_INITIATOR)
+ATTRIBUTE(in_progress_responder, IN_PROGRESS_RESPONDER)
 
 #define COUNTER_POINTER(name) &attr_##name.port.attr,
 static struct attribute *counter_attributes[] = {
 	MPA2_COUNTERS(COUNTER_POINTER)
 	&attr_handshakes_in_progress.port.attr,
+	&attr_in_progress_initiator.port.attr,
+	&attr_in_progress_responder.port.attr,
 	NULL,
 };
 

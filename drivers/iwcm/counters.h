@@ -6,6 +6,15 @@
 #include <linux/atomic.h>
 #include <linux/types.h>
 
+/* How a handshake can end; each one that began ends in exactly one of these. */
+#define MPA2_OUTCOMES(O, C)                                                    \
+	O(C, established) O(C, rejected)                                       \
+	O(C, failed_connect) O(C, failed_timeout) O(C, failed_closed)          \
+	O(C, failed_reset) O(C, failed_malformed) O(C, failed_refused)         \
+	O(C, failed_negotiation) O(C, failed_terminated) O(C, failed_aborted)  \
+	O(C, failed_local)
+#define MPA2_OUTCOME_BY_ROLE(C, name) C(name##_initiator) C(name##_responder)
+
 /* Documentation/ABI/sysfs-class-infiniband-iw_mpa2 says what each one means. */
 #define MPA2_COUNTERS(C)                                                       \
 	/* startup frames, by format */                                        \
@@ -45,7 +54,9 @@
 	C(refused_enhanced_off) C(refused_markers) C(connects_failed)          \
 	C(peer_closed) C(peer_reset) C(aborted) C(send_failures)               \
 	C(handover_failures)                                                   \
-	C(established_initiator) C(established_responder)
+	/* the sums of each role: started = all outcomes + in progress */      \
+	C(started_initiator) C(started_responder)                              \
+	MPA2_OUTCOMES(MPA2_OUTCOME_BY_ROLE, C)
 
 #define MPA2_COUNTER_ID(name) MPA2_COUNT_##name,
 enum mpa2_counter {

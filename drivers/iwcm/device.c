@@ -314,6 +314,7 @@ static struct mpa2_device *device_alloc(struct ib_device *ibdev)
 	spin_lock_init(&dev->lock);
 	INIT_LIST_HEAD(&dev->endpoints);
 	INIT_LIST_HEAD(&dev->listeners);
+	INIT_LIST_HEAD(&dev->starved);
 	xa_init(&dev->pending_qps);
 	return dev;
 }

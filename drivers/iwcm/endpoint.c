@@ -232,26 +232,17 @@ void mpa2_ep_check_hold(struct mpa2_endpoint *ep)
 }
 
 /**
- * mpa2_ep_leave_listener() - this is no request of its listener any more
+ * mpa2_ep_leave_room() - it no longer counts to max_pending: it is up, or over
  * @ep: the endpoint
  *
- * Makes room for the next one and drops the reference on the listener.
- *
- * Context: ep->lock held.
+ * Context: process, ep->lock held.
  */
-void mpa2_ep_leave_listener(struct mpa2_endpoint *ep)
+void mpa2_ep_leave_room(struct mpa2_endpoint *ep)
 {
-	struct mpa2_listener *listener = ep->listener;
-
 	lockdep_assert_held(&ep->lock);
-	if (!listener)
-		return;
-	ep->listener = NULL;
-	spin_lock(&listener->lock);
-	list_del_init(&ep->request_node);
-	spin_unlock(&listener->lock);
-	mpa2_listener_request_done(listener);
-	mpa2_listener_put(listener);
+	if (ep->takes_room)
+		mpa2_listener_room_put(ep->dev);
+	ep->takes_room = false;
 }
 
 /**
@@ -329,7 +320,8 @@ void mpa2_ep_finish(struct mpa2_endpoint *ep)
 	ep->done = true;
 	ep_finish_result(ep);
 	mpa2_ep_stop_timer(ep);
-	mpa2_ep_leave_listener(ep);
+	mpa2_listener_leave(ep);
+	mpa2_ep_leave_room(ep);
 	mpa2_owned_del(ep->handle);
 	mpa2_siw_unbind(&ep->binding);
 	mpa2_ep_drop_ids(ep);
@@ -399,6 +391,8 @@ static void ep_work(struct work_struct *work)
 		mpa2_ep_abort(ep);
 	if (test_and_clear_bit(MPA2_EP_TIMER, &ep->flags) && !ep->done)
 		ep_timeout(ep);
+	if (test_and_clear_bit(MPA2_EP_TURN, &ep->flags) && !ep->closed)
+		mpa2_ep_take_turn(ep);
 	clear_bit(MPA2_EP_SOCKET, &ep->flags);
 	if (!ep->closed)
 		mpa2_ep_socket(ep);
@@ -474,6 +468,7 @@ struct mpa2_endpoint *mpa2_endpoint_alloc(struct mpa2_device *dev,
 	ep->dev = mpa2_device_get(dev);
 	INIT_LIST_HEAD(&ep->node);
 	INIT_LIST_HEAD(&ep->request_node);
+	INIT_LIST_HEAD(&ep->turn_node);
 	INIT_WORK(&ep->work, ep_work);
 	timer_setup(&ep->timer, ep_timer, 0);
 	mutex_init(&ep->lock);
@@ -492,5 +487,6 @@ struct mpa2_endpoint *mpa2_endpoint_alloc(struct mpa2_device *dev,
 		return ERR_PTR(-ENODEV);
 	}
 	atomic_inc(&dev->nr_pending);
+	mpa2_ep_observe_start(ep);
 	return ep;
 }

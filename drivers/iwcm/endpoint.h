@@ -30,7 +30,7 @@ struct mpa2_info mpa2_ep_info(struct mpa2_endpoint *ep);
 struct mpa2_record mpa2_ep_record(struct mpa2_endpoint *ep);
 void mpa2_ep_log_failure(struct mpa2_endpoint *ep, int status);
 void mpa2_ep_check_hold(struct mpa2_endpoint *ep);
-void mpa2_ep_leave_listener(struct mpa2_endpoint *ep);
+void mpa2_ep_leave_room(struct mpa2_endpoint *ep);
 void mpa2_ep_drop_ids(struct mpa2_endpoint *ep);
 void mpa2_ep_finish(struct mpa2_endpoint *ep);
 void mpa2_ep_abort(struct mpa2_endpoint *ep);
@@ -52,12 +52,14 @@ void mpa2_ep_close(struct mpa2_endpoint *ep);
 /* events.c */
 void mpa2_ep_raise_reply(struct mpa2_endpoint *ep, int status);
 void mpa2_ep_raise_request(struct mpa2_endpoint *ep);
+void mpa2_ep_take_turn(struct mpa2_endpoint *ep);
 struct iw_cm_event mpa2_ep_established_event(struct mpa2_endpoint *ep,
 					     int status);
 void mpa2_ep_fail(struct mpa2_endpoint *ep, u32 failure);
 
 /* observe.c */
 void mpa2_ep_count(struct mpa2_endpoint *ep, enum mpa2_counter counter);
+void mpa2_ep_observe_start(struct mpa2_endpoint *ep);
 void mpa2_ep_observe(struct mpa2_endpoint *ep, const struct mpa2_info *before,
 		     const struct mpa2_event *event);
 void mpa2_ep_observe_sent(struct mpa2_endpoint *ep, const u8 *octets, u32 len);

@@ -163,7 +163,8 @@ void mpa2_ep_fail(struct mpa2_endpoint *ep, u32 failure)
  * mpa2_ep_raise_request() - raise CONNECT_REQUEST on the listening id
  * @ep: a responder's endpoint with a listener
  *
- * What iw_cm cannot take becomes the machine's next event, a reject.
+ * It is raised now, or by mpa2_ep_take_turn().  What iw_cm cannot take becomes the
+ * machine's next event, a reject.
  *
  * Context: may sleep, ep->lock held.
  */
@@ -178,6 +179,8 @@ void mpa2_ep_raise_request(struct mpa2_endpoint *ep)
 	};
 	struct iw_cm_id *id = ep->listener->cm_id;
 
+	if (!mpa2_listener_take_turn(ep))
+		return;
 	ep->next = (struct mpa2_event){ .type = MPA2_EV_REJECT };
 	if (info.ulp_pd_len > U8_MAX) {
 		/* rdma_cm cannot carry more; cut data would be a lie. */
@@ -193,4 +196,23 @@ void mpa2_ep_raise_request(struct mpa2_endpoint *ep)
 	ep->next = (struct mpa2_event){ .type = MPA2_EV_NR };
 	ep->raised = true;
 	mpa2_ep_arm(ep, MPA2_EP_DELIVER_TIMER, MPA2_DELIVER_TIMEOUT_MS);
+}
+
+/**
+ * mpa2_ep_take_turn() - raise a Request that others were before
+ * @ep: a responder's endpoint; may be finished afterwards
+ *
+ * Its machine has waited in the state for the ULP.
+ *
+ * Context: may sleep, ep->lock held.
+ */
+void mpa2_ep_take_turn(struct mpa2_endpoint *ep)
+{
+	lockdep_assert_held(&ep->lock);
+	if (ep->raised || !ep->listener)
+		return;
+	ep->next.type = MPA2_EV_NR;
+	mpa2_ep_raise_request(ep);
+	if (ep->next.type != MPA2_EV_NR)
+		mpa2_ep_feed(ep, ep->next);
 }

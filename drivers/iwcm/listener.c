@@ -6,12 +6,18 @@
  * that event silently (the listener is being destroyed, no memory), so our own
  * cm_handler stands before rdma_cm's to see whether it was delivered: what was
  * not is closed with the listener, what was belongs to the ULP, which answers.
+ *
+ * Two bounds.  At most max_pending connections of a device are on their way to
+ * ESTABLISHED, and at most a backlog of Requests of a listener on their way to
+ * the ULP.  Beyond either the listener stops accepting: the rest waits in TCP's
+ * backlog, and nobody is accepted only to be closed.  Connections that became
+ * Requests meanwhile wait for their turn.
  */
 #include <linux/module.h>
 #include <linux/slab.h>
 #include <net/ipv6.h>
 
-#include "mpa2.h"
+#include "endpoint.h"
 
 static void listener_release(struct kref *ref)
 {
@@ -82,36 +88,129 @@ static const struct mpa2_sock_ops listener_ops = {
 	.error_report = listener_quiet,
 };
 
-/* Room for one more Request; the rest waits in the TCP backlog. */
+/* Context: process; listener->lock held, so that no closing one gets starved. */
+static bool device_room_take(struct mpa2_listener *listener)
+{
+	struct mpa2_device *dev = listener->dev;
+	bool room;
+
+	lockdep_assert_held(&listener->lock);
+	spin_lock(&dev->lock);
+	room = dev->nr_passive < mpa2_max_pending();
+	if (room)
+		dev->nr_passive++;
+	else if (list_empty(&listener->starved_node))
+		list_add_tail(&listener->starved_node, &dev->starved);
+	spin_unlock(&dev->lock);
+	return room;
+}
+
+/**
+ * mpa2_listener_room_put() - a connection no longer counts to max_pending
+ * @dev: its device
+ *
+ * The listener that has waited longest looks for what TCP has for it.  It gives
+ * the room back, and so on to the next one, when there is nothing.
+ * Context: process.
+ */
+void mpa2_listener_room_put(struct mpa2_device *dev)
+{
+	struct mpa2_listener *next;
+
+	spin_lock(&dev->lock);
+	dev->nr_passive--;
+	next = list_first_entry_or_null(&dev->starved, struct mpa2_listener,
+					starved_node);
+	if (next) {
+		list_del_init(&next->starved_node);
+		queue_accept(next);
+	}
+	spin_unlock(&dev->lock);
+}
+
 static bool take_room(struct mpa2_listener *listener)
 {
 	bool room;
 
 	spin_lock(&listener->lock);
-	room = !listener->closing &&
-	       listener->nr_requests < listener->backlog;
-	if (room)
-		listener->nr_requests++;
+	room = !listener->closing && listener->nr_ready < listener->backlog &&
+	       device_room_take(listener);
 	spin_unlock(&listener->lock);
 	return room;
 }
 
 /**
- * mpa2_listener_request_done() - a request was delivered, or is over
- * @listener: its listener, which may accept one more
+ * mpa2_listener_take_turn() - may a Request be raised now?
+ * @ep: the endpoint, whose Request is complete
  *
- * Context: process.
+ * Context: process, ep->lock held.
+ * Return: true, or false: MPA2_EP_TURN will say when.
  */
-void mpa2_listener_request_done(struct mpa2_listener *listener)
+bool mpa2_listener_take_turn(struct mpa2_endpoint *ep)
 {
-	bool more;
+	struct mpa2_listener *listener = ep->listener;
+	bool turn;
 
+	lockdep_assert_held(&ep->lock);
 	spin_lock(&listener->lock);
-	listener->nr_requests--;
-	more = !listener->closing;
+	if (!ep->ready) {
+		ep->ready = true;
+		listener->nr_ready++;
+		ep->turn = listener->nr_raised < listener->backlog;
+		if (ep->turn)
+			listener->nr_raised++;
+		else
+			list_add_tail(&ep->turn_node, &listener->waiting);
+	}
+	turn = ep->turn;
 	spin_unlock(&listener->lock);
-	if (more)
-		queue_accept(listener);
+	return turn;
+}
+
+/* listener->lock held: the turn of one goes to the next. */
+static void give_turn(struct mpa2_listener *listener)
+{
+	struct mpa2_endpoint *next =
+		list_first_entry_or_null(&listener->waiting,
+					 struct mpa2_endpoint, turn_node);
+
+	lockdep_assert_held(&listener->lock);
+	if (!next) {
+		listener->nr_raised--;
+		return;
+	}
+	list_del_init(&next->turn_node);
+	next->turn = true;
+	mpa2_ep_wake(next, MPA2_EP_TURN);
+}
+
+/**
+ * mpa2_listener_leave() - the listener has nothing to do with it any more
+ * @ep: an endpoint whose Request is delivered, or that is over
+ *
+ * Context: process, ep->lock held.
+ */
+void mpa2_listener_leave(struct mpa2_endpoint *ep)
+{
+	struct mpa2_listener *listener = ep->listener;
+
+	lockdep_assert_held(&ep->lock);
+	if (!listener)
+		return;
+	ep->listener = NULL;
+	spin_lock(&listener->lock);
+	list_del_init(&ep->request_node);
+	listener->nr_requests--;
+	list_del_init(&ep->turn_node);
+	if (ep->ready) {
+		listener->nr_ready--;
+		if (!listener->closing)
+			queue_accept(listener);
+	}
+	if (ep->turn)
+		give_turn(listener);
+	spin_unlock(&listener->lock);
+	mpa2_listener_put(listener);
 }
 
 static bool accept_one(struct mpa2_listener *listener)
@@ -121,15 +220,13 @@ static bool accept_one(struct mpa2_listener *listener)
 	if (!take_room(listener))
 		return false;
 	if (mpa2_tcp_accept(listener->sock, &sock)) {
-		spin_lock(&listener->lock);
-		listener->nr_requests--;
-		spin_unlock(&listener->lock);
+		mpa2_listener_room_put(listener->dev);
 		return false;
 	}
 	if (!mpa2_endpoint_passive(listener, sock)) {
 		mpa2_tcp_restore(sock, &listener->original);
 		mpa2_tcp_reset(sock);
-		mpa2_listener_request_done(listener);
+		mpa2_listener_room_put(listener->dev);
 	}
 	return true;
 }
@@ -200,7 +297,7 @@ put_netdev:
  * mpa2_listener_create() - iw_create_listen
  * @dev: the device
  * @id: the listening id; gets our handle as provider_data
- * @backlog: Requests that may wait for their delivery, at least 1
+ * @backlog: Requests that may wait for their delivery; 0 counts as 1
  *
  * Context: may sleep.  The caller's module reference goes to the listener.
  * Return: 0 or -errno.
@@ -223,6 +320,8 @@ int mpa2_listener_create(struct mpa2_device *dev, struct iw_cm_id *id,
 	INIT_WORK(&listener->work, listener_work);
 	spin_lock_init(&listener->lock);
 	INIT_LIST_HEAD(&listener->requests);
+	INIT_LIST_HEAD(&listener->waiting);
+	INIT_LIST_HEAD(&listener->starved_node);
 
 	listener->handle = mpa2_owned_add(listener);
 	if (!listener->handle) {
@@ -294,6 +393,9 @@ int mpa2_listener_destroy(struct iw_cm_id *id)
 	spin_lock(&listener->lock);
 	listener->closing = true;
 	spin_unlock(&listener->lock);
+	spin_lock(&listener->dev->lock);
+	list_del_init(&listener->starved_node);
+	spin_unlock(&listener->dev->lock);
 	mpa2_tcp_restore(listener->sock, &listener->original);
 	if (cancel_work_sync(&listener->work))
 		mpa2_listener_put(listener);

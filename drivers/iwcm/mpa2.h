@@ -45,6 +45,10 @@ void mpa2_options_listen(const struct iw_cm_id *id, struct mpa2_choice *choice);
 void mpa2_options_unlisten(const struct iw_cm_id *id);
 void mpa2_options_stop(void);
 
+/* ---- parameters (params.c); for the settings see settings.h ---- */
+
+unsigned int mpa2_max_pending(void);
+
 /* ---- devices (device.c) ---- */
 
 /* One siw device whose ops we stand in. */
@@ -66,6 +70,9 @@ struct mpa2_device {
 	bool counters_shown;		/* in sysfs; by add and remove only */
 
 	atomic_t nr_pending;
+	atomic_t nr_undecided[2];	/* by role: without a result yet */
+	unsigned int nr_passive;	/* under lock: count to max_pending */
+	struct list_head starved;	/* listeners without room, under lock */
 	struct mpa2_counters counters;
 };
 
@@ -113,6 +120,8 @@ void mpa2_owned_stop(void);
 
 /* ---- listeners (listener.c) ---- */
 
+struct mpa2_endpoint;
+
 struct mpa2_listener {
 	struct kref ref;
 	struct mpa2_device *dev;
@@ -127,9 +136,14 @@ struct mpa2_listener {
 	char comm[TASK_COMM_LEN];	/* of the task that listens */
 	struct mpa2_choice choice;	/* what a kernel ULP asked for */
 
-	spinlock_t lock;		/* all below */
+	struct list_head starved_node;	/* dev->starved, under its lock */
+
+	spinlock_t lock;		/* all below; outside of dev->lock */
 	struct list_head requests;	/* endpoints that are not delivered yet */
 	unsigned int nr_requests;
+	struct list_head waiting;	/* those with a Request but no turn */
+	unsigned int nr_ready;		/* undelivered Requests, these and raised */
+	unsigned int nr_raised;		/* at most the backlog */
 	bool closing;
 };
 
@@ -138,7 +152,9 @@ int __must_check mpa2_listener_create(struct mpa2_device *dev, struct iw_cm_id *
 int __must_check mpa2_listener_destroy(struct iw_cm_id *id);
 void mpa2_listener_get(struct mpa2_listener *listener);
 void mpa2_listener_put(struct mpa2_listener *listener);
-void mpa2_listener_request_done(struct mpa2_listener *listener);
+bool mpa2_listener_take_turn(struct mpa2_endpoint *ep);
+void mpa2_listener_leave(struct mpa2_endpoint *ep);
+void mpa2_listener_room_put(struct mpa2_device *dev);
 
 /* ---- endpoints (endpoint.c) ---- */
 
@@ -154,6 +170,7 @@ enum mpa2_ep_flag {
 	MPA2_EP_TIMER,		/* the timer has fired */
 	MPA2_EP_ABORT,		/* device or listener goes away */
 	MPA2_EP_RELEASED,	/* siw let go of the shim id */
+	MPA2_EP_TURN,		/* its Request can be raised now */
 };
 
 /* One connection from its first octet until siw owns it or it is over. */
@@ -162,6 +179,8 @@ struct mpa2_endpoint {
 	struct mpa2_device *dev;
 	struct list_head node;		/* dev->endpoints */
 	struct list_head request_node;	/* listener->requests, under its lock */
+	struct list_head turn_node;	/* listener->waiting, the same */
+	bool ready, turn;		/* counted there, the same */
 	struct work_struct work;
 	struct timer_list timer;
 	unsigned long flags;		/* enum mpa2_ep_flag, atomic */
@@ -206,6 +225,7 @@ struct mpa2_endpoint {
 	bool wants_more;		/* the socket's low water mark is raised */
 	bool hold_counted;
 	bool result_seen;		/* counted and traced */
+	bool takes_room;		/* of max_pending */
 
 	u32 id;				/* for traces */
 	ktime_t begun_at, fenced_at;

@@ -242,6 +242,69 @@ void mpa2_ep_observe_fence(struct mpa2_endpoint *ep, u8 rtr)
 	trace_fence_open(ep, rtr, us_since(ep->fenced_at));
 }
 
+/* The part of a role's sum that a cause belongs to. */
+static const enum mpa2_counter outcome_of[MPA2_CAUSE_NR] = {
+	[MPA2_CAUSE_NONE] = MPA2_COUNT_failed_local_initiator,
+	[MPA2_CAUSE_BAD_KEY] = MPA2_COUNT_failed_malformed_initiator,
+	[MPA2_CAUSE_BAD_REV] = MPA2_COUNT_failed_malformed_initiator,
+	[MPA2_CAUSE_PD_TOO_LONG] = MPA2_COUNT_failed_malformed_initiator,
+	[MPA2_CAUSE_ENHANCED_TOO_SHORT] = MPA2_COUNT_failed_malformed_initiator,
+	[MPA2_CAUSE_ENHANCED_OFF] = MPA2_COUNT_failed_refused_initiator,
+	[MPA2_CAUSE_TRAILING_OCTETS] = MPA2_COUNT_failed_malformed_initiator,
+	[MPA2_CAUSE_NOT_ENHANCED] = MPA2_COUNT_failed_malformed_initiator,
+	[MPA2_CAUSE_MARKERS] = MPA2_COUNT_failed_refused_initiator,
+	[MPA2_CAUSE_REJECTED] = MPA2_COUNT_rejected_initiator,
+	[MPA2_CAUSE_INSUFFICIENT_IRD] = MPA2_COUNT_failed_negotiation_initiator,
+	[MPA2_CAUSE_NO_MATCHING_RTR] = MPA2_COUNT_failed_negotiation_initiator,
+	[MPA2_CAUSE_LOCAL] = MPA2_COUNT_failed_local_initiator,
+	[MPA2_CAUSE_CONNECT_FAILED] = MPA2_COUNT_failed_connect_initiator,
+	[MPA2_CAUSE_PEER_CLOSED] = MPA2_COUNT_failed_closed_initiator,
+	[MPA2_CAUSE_PEER_RESET] = MPA2_COUNT_failed_reset_initiator,
+	[MPA2_CAUSE_TIMEOUT] = MPA2_COUNT_failed_timeout_initiator,
+	[MPA2_CAUSE_ABORTED] = MPA2_COUNT_failed_aborted_initiator,
+	[MPA2_CAUSE_SEND_FAILED] = MPA2_COUNT_failed_local_initiator,
+	[MPA2_CAUSE_ULP_REJECT] = MPA2_COUNT_rejected_initiator,
+	[MPA2_CAUSE_REQUIRED_ORD] = MPA2_COUNT_rejected_initiator,
+	[MPA2_CAUSE_BAD_CRC] = MPA2_COUNT_failed_malformed_initiator,
+	[MPA2_CAUSE_BAD_FPDU_LENGTH] = MPA2_COUNT_failed_malformed_initiator,
+	[MPA2_CAUSE_BAD_HEADER] = MPA2_COUNT_failed_malformed_initiator,
+	[MPA2_CAUSE_PEER_TERMINATE] = MPA2_COUNT_failed_terminated_initiator,
+	[MPA2_CAUSE_ULP_PD_TOO_LONG] = MPA2_COUNT_rejected_initiator,
+	[MPA2_CAUSE_NOT_TAKEN] = MPA2_COUNT_rejected_initiator,
+};
+
+/* The two roles of one count are neighbours. */
+static void count_by_role(struct mpa2_endpoint *ep, enum mpa2_counter initiator)
+{
+	unsigned int role = ep->role;
+
+	count(ep, initiator + role);
+}
+
+static void count_outcome(struct mpa2_endpoint *ep, int status, u8 cause)
+{
+	enum mpa2_counter outcome = status ? outcome_of[cause] :
+					     MPA2_COUNT_established_initiator;
+
+	/* A responder says no to Markers by a reject. */
+	if (status && cause == MPA2_CAUSE_MARKERS && ep->role == MPA2_RESPONDER)
+		outcome = MPA2_COUNT_rejected_initiator;
+	count_by_role(ep, outcome);
+}
+
+/**
+ * mpa2_ep_observe_start() - a handshake begins
+ * @ep: the endpoint
+ *
+ * Context: ep->lock held.
+ */
+void mpa2_ep_observe_start(struct mpa2_endpoint *ep)
+{
+	lockdep_assert_held(&ep->lock);
+	count_by_role(ep, MPA2_COUNT_started_initiator);
+	atomic_inc(&ep->dev->nr_undecided[ep->role]);
+}
+
 /**
  * mpa2_ep_observe_result() - how the handshake ended, once
  * @ep: the endpoint
@@ -256,9 +319,8 @@ void mpa2_ep_observe_result(struct mpa2_endpoint *ep, int status)
 	if (ep->result_seen)
 		return;
 	ep->result_seen = true;
-	if (!status)
-		count(ep, ep->role == MPA2_INITIATOR ? MPA2_COUNT_established_initiator :
-						       MPA2_COUNT_established_responder);
+	count_outcome(ep, status, info.cause);
+	atomic_dec(&ep->dev->nr_undecided[ep->role]);
 	trace_result(ep, status, status ? mpa2_cause_text(info.cause) : "up",
 		     us_since(ep->begun_at));
 }

@@ -154,6 +154,7 @@ struct mpa2_endpoint *mpa2_endpoint_passive(struct mpa2_listener *listener,
 	closing = listener->closing;
 	if (!closing && ep->handle) {
 		list_add_tail(&ep->request_node, &listener->requests);
+		listener->nr_requests++;
 		mpa2_listener_get(listener);
 		ep->listener = listener;
 	}
@@ -165,6 +166,7 @@ struct mpa2_endpoint *mpa2_endpoint_passive(struct mpa2_listener *listener,
 		mpa2_endpoint_put(ep);
 		return NULL;
 	}
+	ep->takes_room = true;
 	ep->sock = sock;
 	mpa2_tcp_prepare(sock);
 	mpa2_tcp_install(sock, &mpa2_pending_ops, ep, NULL);
@@ -197,7 +199,7 @@ int mpa2_endpoint_deliver(struct iw_cm_id *child, struct iw_cm_event *event)
 		if (ep->raised && !ep->answered) {
 			ep->delivered = true;
 			mpa2_ep_stop_timer(ep);
-			mpa2_ep_leave_listener(ep);
+			mpa2_listener_leave(ep);
 			handler = ep->cm_handler;
 		}
 		mutex_unlock(&ep->lock);
@@ -226,7 +228,7 @@ static bool ep_take_answer(struct mpa2_endpoint *ep)
 	ep->answered = true;
 	WRITE_ONCE(ep->context, NULL);
 	mpa2_ep_stop_timer(ep);
-	mpa2_ep_leave_listener(ep);
+	mpa2_listener_leave(ep);
 	if (ep->closed) {
 		mpa2_ep_finish(ep);
 		return false;

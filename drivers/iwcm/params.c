@@ -6,7 +6,7 @@
 #include <linux/string.h>
 #include <linux/sysfs.h>
 
-#include "settings.h"
+#include "mpa2.h"
 
 static DEFINE_SPINLOCK(params_lock);
 
@@ -106,6 +106,39 @@ static const struct kernel_param_ops flag_ops = {
 	.get = get_flag,
 };
 
+/* Well over what a busy server has at a time, and a bound on memory all the same. */
+static unsigned int max_pending = 4096;
+
+#define MAX_PENDING_LIMIT 1000000
+
+/**
+ * mpa2_max_pending() - connections of a device that may be about to come up
+ *
+ * As responder, from TCP's accept to ESTABLISHED.
+ *
+ * Context: any.
+ * Return: how many.
+ */
+unsigned int mpa2_max_pending(void)
+{
+	return READ_ONCE(max_pending);
+}
+
+static int set_max_pending(const char *val, const struct kernel_param *kp)
+{
+	unsigned int value;
+
+	if (kstrtouint(val, 0, &value) || !value || value > MAX_PENDING_LIMIT)
+		return refuse(val, kp, "a number from 1 to 1000000");
+	WRITE_ONCE(max_pending, value);
+	return 0;
+}
+
+static const struct kernel_param_ops max_pending_ops = {
+	.set = set_max_pending,
+	.get = param_get_uint,
+};
+
 #define MPA2_SETTING_PARAM(name, which, type, text)                       \
 	static enum mpa2_setting setting_##name = which;                  \
 	module_param_cb(name, &setting_ops, &setting_##name, 0644);       \
@@ -141,3 +174,7 @@ MPA2_SETTING_PARAM(rtr_timeout_ms, MPA2_SET_TIMEOUT + MPA2_TIMER_RTR, "uint",
 		   "responder: from Reply to the whole RTR, in milliseconds (default 10000)");
 MPA2_SETTING_PARAM(close_timeout_ms, MPA2_SET_TIMEOUT + MPA2_TIMER_CLOSE, "uint",
 		   "from a reject or Terminate to the close of TCP, in milliseconds (default 2000)");
+module_param_cb(max_pending, &max_pending_ops, &max_pending, 0644);
+__MODULE_PARM_TYPE(max_pending, "uint");
+MODULE_PARM_DESC(max_pending,
+		 "responder: connections of one device on their way to ESTABLISHED at a time; more wait in TCP's backlog (default 4096)");

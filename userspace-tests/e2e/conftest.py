@@ -18,6 +18,8 @@ import time
 
 import pytest
 
+from counter_sums import wrong_sums
+
 TOP = pathlib.Path(__file__).resolve().parents[2]
 TOOLS = pathlib.Path(os.environ.get("IW_TOOLS", "/usr/local/bin"))
 SCALE = float(os.environ.get("IW_SCALE", "1"))
@@ -38,11 +40,12 @@ def run(*words, timeout=30, check=True, **kwargs):
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **kwargs)
 
 
-def wait_until(condition, what, timeout=10):
-    """Poll for what no event tells."""
+def wait_until(condition, what, timeout=10, explain=None):
+    """Poll for what no event tells; explain() says what is there instead."""
     end = time.monotonic() + seconds(timeout)
     while not condition():
-        assert time.monotonic() < end, f"waited in vain for {what}"
+        assert time.monotonic() < end, \
+            f"waited in vain for {what}" + (f": {explain()}" if explain else "")
         time.sleep(0.02)
 
 
@@ -250,6 +253,15 @@ def fixture_module_is_there(request):
     """
     if "hosts" in request.fixturenames and not PARAMETERS.exists():
         run("modprobe", "iw_mpa2")
+
+
+@pytest.fixture(autouse=True)
+def fixture_counters_add_up(request):
+    """Whatever a test did: each handshake that began has one outcome, or none yet."""
+    yield
+    if "hosts" in request.fixturenames:
+        wait_until(lambda: not wrong_sums("siw_a") + wrong_sums("siw_b"), "the sums",
+                   explain=lambda: wrong_sums("siw_a") + wrong_sums("siw_b"))
 
 
 @pytest.fixture(name="hosta")

@@ -10,6 +10,7 @@ import pytest
 
 import mpa
 from conftest import TOP, run, wait_until
+from counter_sums import ROLES
 from test_initiator import connect, the_request
 from test_responder import established, listen
 
@@ -28,13 +29,27 @@ class Counters:
     def read(self):
         return {file.name: int(file.read_text()) for file in self.path.iterdir()}
 
-    def moved(self):
-        """What has changed since the last look, gauges left out."""
+    def _changed(self, wanted):
         now = self.read()
-        changed = {name: now[name] - value for name, value in self.before.items()
-                   if now[name] != value and name != "handshakes_in_progress"}
-        self.before = now
+        return now, {name: now[name] - value for name, value in self.before.items()
+                     if now[name] != value and wanted(name)}
+
+    def moved(self):
+        """What has changed since the last look, gauges and the parts of the sums left out."""
+        self.before, changed = self._changed(
+            lambda name: name.startswith("established_") or
+            "in_progress" not in name and not name.endswith(ROLES))
         return changed
+
+    def ended(self, role):
+        """The outcomes since the last look, once all handshakes of that role have one."""
+        started = f"started_{role}"
+        wait_until(lambda: self.read()[started] != self.before[started] and
+                   not self.read()[f"in_progress_{role}"], "the outcome")
+        self.before, changed = self._changed(
+            lambda name: name.endswith(f"_{role}") and not name.startswith("in_progress"))
+        assert changed.pop(started) == sum(changed.values())
+        return {name.removesuffix(f"_{role}"): value for name, value in changed.items()}
 
 
 def counters_at_rest(device):
@@ -130,6 +145,78 @@ def test_malformed_requests_are_counted_and_told_once(responder, dial, counted, 
     assert re.search(rf"iw_mpa2: siw_b: responder 10\.77\.0\.2:{port}, "
                      rf"peer 10\.77\.0\.1:{sent[-1]}: [a-z ]+", lines[0], re.I), lines
     assert counted.moved() == {name: len(sent)}
+
+
+def first_octets(raw, octets):
+    raw.send(mpa.request("AC", 1, 1))
+    raw.receive(24)
+    raw.send(octets)
+
+
+RESPONDER_OUTCOMES = {
+    "established": lambda raw: first_octets(raw, mpa.RTR["C"]),
+    "rejected": lambda raw: raw.send(mpa.request("AC", 1, 1, flags=mpa.FLAG_S | mpa.FLAG_M)),
+    "failed_timeout": lambda raw: None,
+    "failed_closed": lambda raw: raw.close(),
+    "failed_reset": lambda raw: raw.reset(),
+    "failed_malformed": lambda raw: raw.send(MALFORMED["malformed_rev"]),
+    "failed_terminated": lambda raw: first_octets(raw, mpa.TERMINATE_RTR),
+}
+
+
+@pytest.mark.parametrize("outcome", RESPONDER_OUTCOMES)
+def test_outcomes_of_a_responder(responder, dial, counted, set_parameter, outcome):
+    """Each handshake is in exactly one part of the sum."""
+    set_parameter(request_timeout_ms=200)
+    raw = dial(listen(responder, "auto=accept"))
+    RESPONDER_OUTCOMES[outcome](raw)
+    assert counted.ended("responder") == {outcome: 1}
+
+
+def test_outcomes_refused_and_aborted(responder, dial, counted, set_parameter):
+    port = listen(responder, "")
+    set_parameter(accept_enhanced="N")
+    raw = dial(port)
+    raw.send(mpa.request("AC", 1, 1))
+    raw.ends()
+    assert counted.ended("responder") == {"failed_refused": 1}
+    raw = dial(port)
+    raw.send(mpa.request_rev1())
+    responder.expect("CONNECT_REQUEST")
+    responder.do("reset")
+    raw.ends()
+    assert counted.ended("responder") in ({"failed_aborted": 1}, {"rejected": 1})
+
+
+INITIATOR_OUTCOMES = {
+    "established": lambda raw: raw.send(mpa.reply("AC", 1, 1)),
+    "rejected": lambda raw: raw.send(mpa.reply("AC", 1, 1, flags=mpa.FLAG_S | mpa.FLAG_R)),
+    "failed_timeout": lambda raw: None,
+    "failed_closed": lambda raw: raw.close(),
+    "failed_reset": lambda raw: raw.reset(),
+    "failed_malformed": lambda raw: raw.send(bytes(20)),
+    "failed_refused": lambda raw: raw.send(mpa.reply("AC", 1, 1,
+                                                     flags=mpa.FLAG_S | mpa.FLAG_M)),
+    "failed_negotiation": lambda raw: raw.send(mpa.reply("AC", 1, 129)),
+}
+
+
+@pytest.mark.parametrize("outcome", INITIATOR_OUTCOMES)
+def test_outcomes_of_an_initiator(initiator, answer, counting, set_parameter, outcome):
+    set_parameter(reply_timeout_ms=200, close_timeout_ms=200)
+    raw = connect(initiator, answer)
+    the_request(raw)
+    INITIATOR_OUTCOMES[outcome](raw)
+    assert counting.ended("initiator") == {outcome: 1}
+
+
+def test_outcomes_of_connects_that_come_to_nothing(initiator, answer, counting):
+    initiator.do("connect 10.77.0.2 9")
+    assert counting.ended("initiator") == {"failed_connect": 1}
+    raw = connect(initiator, answer)
+    the_request(raw)
+    initiator.do("reset")
+    assert counting.ended("initiator") == {"failed_aborted": 1}
 
 
 def test_a_probe_is_counted_and_not_told(responder, dial, counted):
@@ -264,7 +351,9 @@ def test_resource_shows_each_stage(responder, initiator, dial, answer, hosta, ho
 def test_every_counter_is_documented(hostb):
     """Names are an interface: what is there is described, and the other way round."""
     text = (TOP / "Documentation/ABI/sysfs-class-infiniband-iw_mpa2").read_text()
-    described = re.findall(r"^\t\t([a-z_0-9]+)  +\S", text, re.M)
+    described = []
+    for name in re.findall(r"^\t\t([a-z_0-9*]+)  +\S", text, re.M):
+        described += [name.replace("*", role) for role in ROLES] if "*" in name else [name]
     there = Counters(hostb.device).read()
     assert sorted(described) == sorted(there)
 
