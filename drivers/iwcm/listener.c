@@ -105,26 +105,43 @@ static bool device_room_take(struct mpa2_listener *listener)
 	return room;
 }
 
+/* The one that has waited longest for room looks what TCP has for it. */
+static void wake_starved(struct mpa2_device *dev)
+{
+	struct mpa2_listener *next =
+		list_first_entry_or_null(&dev->starved, struct mpa2_listener,
+					 starved_node);
+
+	lockdep_assert_held(&dev->lock);
+	if (!next)
+		return;
+	list_del_init(&next->starved_node);
+	queue_accept(next);
+}
+
+/* A listener is done, and may have left room that it was woken for. */
+static void pass_room_on(struct mpa2_device *dev)
+{
+	spin_lock(&dev->lock);
+	if (dev->nr_passive < mpa2_max_pending())
+		wake_starved(dev);
+	spin_unlock(&dev->lock);
+}
+
 /**
  * mpa2_listener_room_put() - a connection no longer counts to max_pending
  * @dev: its device
  *
- * The listener that has waited longest looks for what TCP has for it.  It gives
- * the room back, and so on to the next one, when there is nothing.
+ * The listener that has waited longest gets it, and gives it back, and so on to
+ * the next one, when TCP has nothing for it.
+ *
  * Context: process.
  */
 void mpa2_listener_room_put(struct mpa2_device *dev)
 {
-	struct mpa2_listener *next;
-
 	spin_lock(&dev->lock);
 	dev->nr_passive--;
-	next = list_first_entry_or_null(&dev->starved, struct mpa2_listener,
-					starved_node);
-	if (next) {
-		list_del_init(&next->starved_node);
-		queue_accept(next);
-	}
+	wake_starved(dev);
 	spin_unlock(&dev->lock);
 }
 
@@ -238,6 +255,7 @@ static void listener_work(struct work_struct *work)
 
 	while (accept_one(listener))
 		cond_resched();
+	pass_room_on(listener->dev);
 	mpa2_listener_put(listener);
 }
 
@@ -397,8 +415,10 @@ int mpa2_listener_destroy(struct iw_cm_id *id)
 	list_del_init(&listener->starved_node);
 	spin_unlock(&listener->dev->lock);
 	mpa2_tcp_restore(listener->sock, &listener->original);
-	if (cancel_work_sync(&listener->work))
+	if (cancel_work_sync(&listener->work)) {
+		pass_room_on(listener->dev);
 		mpa2_listener_put(listener);
+	}
 	sweep_requests(listener);
 	sock_release(listener->sock);
 
