@@ -232,6 +232,24 @@ class Raw:
         self.sock.close()
 
 
+class TellsAtOnce:
+    """Names a failure at once: a run that does not come to its end tells the rest."""
+
+    def __init__(self, config):
+        self.config = config
+
+    def pytest_runtest_logreport(self, report):
+        """Called by pytest."""
+        if report.failed:
+            self.config.pluginmanager.get_plugin("terminalreporter").write_line(
+                f" FAILED {report.nodeid} ({report.when})", red=True)
+
+
+def pytest_configure(config):
+    """Called by pytest."""
+    config.pluginmanager.register(TellsAtOnce(config))
+
+
 @pytest.fixture(scope="session", name="hosts")
 def fixture_hosts():
     """The two hosts, with iw_mpa2 on both devices."""

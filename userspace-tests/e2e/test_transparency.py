@@ -17,59 +17,77 @@ import pytest
 from conftest import TOP, run, seconds, wait_until
 
 QUIET_S = 0.4
+STEP_S = 10
 RECEIVES = 4  # that the agent posts by itself
 # Of an event: what an application acts on.
 COMPARED = ("event", "command", "errno", "status", "opcode", "private_data")
 
 
-def settle(agents):
-    """All that both say until neither says anything for a while."""
+def said_by(agents, enough, silence):
+    """What both say until enough(said), or until neither says anything for so long."""
     said = {name: [] for name in agents}
-    end = time.monotonic() + seconds(QUIET_S)
-    while time.monotonic() < end:
+    end = time.monotonic() + seconds(silence)
+    while time.monotonic() < end and not enough(said):
         for name, agent in agents.items():
             try:
                 event = agent.lines.get(timeout=0.02)
             except queue.Empty:
                 continue
             said[name].append({key: event[key] for key in COMPARED if key in event})
-            end = time.monotonic() + seconds(QUIET_S)
+            end = time.monotonic() + seconds(silence)
     return said
 
 
-# Each step: who, and the command; PORT and the number of the connection are filled in.
+def named(name):
+    """An event of that name."""
+    return lambda event: event["event"] == name
+
+
+def decided(event):
+    """How a connect ends, be it told by the call or by an event."""
+    return event["event"] in ("ESTABLISHED", "REJECTED", "UNREACHABLE", "CONNECT_ERROR") or \
+        event["event"] == "CONNECT_RETURNED" and event["errno"]
+
+
+I, R = "initiator", "responder"
+BOTH_UP = {I: decided, R: named("ESTABLISHED")}
+BOTH_DOWN = {I: named("DISCONNECTED"), R: named("DISCONNECTED")}
+LISTENING = {R: named("LISTENING")}
+DONE = {}
+
+# Each step: who, the command, and what the two ends say before the next one.
 SCRIPTS = {
     "connect-send-disconnect": [
-        ("responder", "listen 10.77.0.2 7600 auto=accept recvs=2"),
-        ("initiator", "connect 10.77.0.2 7600 established=1 size=8 recvs=2"),
-        ("initiator", "disconnect 1")],
+        (R, "listen 10.77.0.2 7600 auto=accept recvs=2", LISTENING),
+        (I, "connect 10.77.0.2 7600 established=1 size=8 recvs=2", BOTH_UP),
+        (I, "disconnect 1", BOTH_DOWN)],
     "responder-disconnects": [
-        ("responder", "listen 10.77.0.2 7601 auto=accept recvs=2"),
-        ("initiator", "connect 10.77.0.2 7601 established=1 size=8"),
-        ("responder", "disconnect 1")],
+        (R, "listen 10.77.0.2 7601 auto=accept recvs=2", LISTENING),
+        (I, "connect 10.77.0.2 7601 established=1 size=8", BOTH_UP),
+        (R, "disconnect 1", BOTH_DOWN)],
     "private-data": [
-        ("responder", "listen 10.77.0.2 7602 auto=accept pd=6f6b"),
-        ("initiator", "connect 10.77.0.2 7602 pd=68656c6c6f established=1 size=8"),
-        ("initiator", "disconnect 1")],
+        (R, "listen 10.77.0.2 7602 auto=accept pd=6f6b", LISTENING),
+        (I, "connect 10.77.0.2 7602 pd=68656c6c6f established=1 size=8", BOTH_UP),
+        (I, "disconnect 1", BOTH_DOWN)],
     "reject": [
-        ("responder", "listen 10.77.0.2 7603 auto=reject pd=6e6f"),
-        ("initiator", "connect 10.77.0.2 7603")],
-    "refused-port": [("initiator", "connect 10.77.0.2 7604")],
+        (R, "listen 10.77.0.2 7603 auto=reject pd=6e6f", LISTENING),
+        (I, "connect 10.77.0.2 7603", {I: decided})],
+    "refused-port": [(I, "connect 10.77.0.2 7604", {I: decided})],
     "listener-goes": [
-        ("responder", "listen 10.77.0.2 7605"),
-        ("responder", "destroy 0"),
-        ("initiator", "connect 10.77.0.2 7605")],
+        (R, "listen 10.77.0.2 7605", LISTENING),
+        (R, "destroy 0", DONE),
+        (I, "connect 10.77.0.2 7605", {I: decided})],
     "ulp-destroys-unanswered": [
-        ("responder", "listen 10.77.0.2 7606"),
-        ("initiator", "connect 10.77.0.2 7606"),
-        ("responder", "destroy 1")],
+        (R, "listen 10.77.0.2 7606", LISTENING),
+        (I, "connect 10.77.0.2 7606", {R: named("CONNECT_REQUEST")}),
+        (R, "destroy 1", {I: decided})],
     "initiator-destroys": [
-        ("responder", "listen 10.77.0.2 7607 auto=accept recvs=2"),
-        ("initiator", "connect 10.77.0.2 7607 established=1 size=8"),
-        ("initiator", "destroy 0")],
+        (R, "listen 10.77.0.2 7607 auto=accept recvs=2", LISTENING),
+        (I, "connect 10.77.0.2 7607 established=1 size=8", BOTH_UP),
+        (I, "destroy 0", {R: named("DISCONNECTED")})],
     "address-in-use": [
-        ("responder", "listen 10.77.0.2 7608"),
-        ("responder", "listen 10.77.0.2 7608")],
+        (R, "listen 10.77.0.2 7608", LISTENING),
+        (R, "listen 10.77.0.2 7608", DONE)],
 }
 
 
@@ -87,11 +105,15 @@ def play(agents, script):
             for event in events:
                 told[who][channel_of(event)].append(event)
 
-    for who, command in script:
+    for who, command, wanted in script:
+        def enough(said, who=who, wanted=wanted):
+            return any(map(named("done"), said[who])) and \
+                all(any(map(wants, said[end])) for end, wants in wanted.items())
+
         agents[who].tell(command)
-        note(settle(agents))
-    # Whatever a slow machine has not said yet belongs to the script, too.
-    note(settle(agents))
+        note(said_by(agents, enough, STEP_S))
+    # Completions and what nobody waits for belong to the script, too.
+    note(said_by(agents, lambda said: False, QUIET_S))
     for agent in agents.values():
         agent.reset()
     return told
