@@ -19,6 +19,7 @@
 #include <iw_mpa2/core.h>
 
 #include "../drivers/siw/siw.h"
+#include "../drivers/siw/siw_view.h"
 #include "../drivers/siw/symbols.h"
 #include "siw_test.h"
 
@@ -745,12 +746,58 @@ static void connected_qp_is_refused(struct kunit *test)
 	KUNIT_EXPECT_NULL(test, second.cep);
 }
 
+/* siw reads nothing while a QP is being modified, and is not called again. */
+static void message_beside_a_modify_is_read_later(struct kunit *test)
+{
+	struct link *link = make_link(test);
+	struct rw_semaphore *lock = SIW_QP(siw_qp_of(link->qp), state_lock, struct rw_semaphore);
+	u8 octets[EMPTY_SEND_LEN];
+	struct ib_wc wc;
+	int sent;
+
+	KUNIT_ASSERT_EQ(test, post_empty_recv(link, 77), 0);
+	KUNIT_ASSERT_EQ(test, attach_initiator(link, MPA2_RTR_WRITE), 0);
+	mpa2_siw_finish_initiator(&link->binding);
+	empty_send(octets, 1);
+	down_write(lock);
+	sent = peer_send(link, octets, sizeof(octets));
+	/* Over lo it has arrived by now; the wait is for a kernel that is busy. */
+	schedule_timeout_uninterruptible(SILENCE_JIFFIES);
+	up_write(lock);
+	KUNIT_ASSERT_EQ(test, sent, EMPTY_SEND_LEN);
+	KUNIT_ASSERT_FALSE(test, next_completion(link, &wc, SILENCE_JIFFIES));
+	mpa2_siw_poll_receive(link->qp);
+	KUNIT_ASSERT_TRUE(test, next_completion(link, &wc, WAIT_JIFFIES));
+	KUNIT_EXPECT_EQ(test, (int)wc.status, (int)IB_WC_SUCCESS);
+	KUNIT_EXPECT_EQ(test, (int)wc.opcode, (int)IB_WC_RECV);
+}
+
+/* siw's would look at the cep without a lock. */
+static void error_report_stays_tcps_own(struct kunit *test)
+{
+	struct link *initiator = make_link(test), *responder = make_link(test);
+	struct sock *sk = initiator->sock->sk;
+
+	KUNIT_ASSERT_EQ(test, attach_initiator(initiator, MPA2_RTR_WRITE), 0);
+	mpa2_siw_finish_initiator(&initiator->binding);
+	KUNIT_EXPECT_PTR_EQ(test, sk->sk_error_report, initiator->original.error_report);
+	KUNIT_EXPECT_PTR_NE(test, sk->sk_data_ready, initiator->original.data_ready);
+
+	sk = responder->sock->sk;
+	KUNIT_ASSERT_EQ(test, attach_responder(responder), 0);
+	KUNIT_ASSERT_EQ(test, open_fence(responder, MPA2_RTR_WRITE), 0);
+	KUNIT_EXPECT_PTR_EQ(test, sk->sk_error_report, responder->original.error_report);
+	KUNIT_EXPECT_PTR_NE(test, sk->sk_data_ready, responder->original.data_ready);
+}
+
 static struct kunit_case handover_cases[] = {
 	KUNIT_CASE_PARAM(initiator_goes_on_behind_its_rtr, rtr_gen_params),
 	KUNIT_CASE(initiator_takes_what_came_early),
 	KUNIT_CASE(initiator_sees_an_early_close),
 	KUNIT_CASE(used_qp_is_refused),
 	KUNIT_CASE(connected_qp_is_refused),
+	KUNIT_CASE(message_beside_a_modify_is_read_later),
+	KUNIT_CASE(error_report_stays_tcps_own),
 	{}
 };
 
@@ -762,12 +809,18 @@ static int suite_init(struct kunit_suite *suite)
 
 	if (ret)
 		return ret;
+	ret = mpa2_tcp_start();
+	if (ret)
+		goto release_siw;
 	device = ib_device_get_by_name(DEVICE_NAME, RDMA_DRIVER_SIW);
 	if (device)
 		return 0;
 	pr_err("the suites need a siw device called " DEVICE_NAME "\n");
+	ret = -ENODEV;
+	mpa2_tcp_stop();
+release_siw:
 	mpa2_siw_release();
-	return -ENODEV;
+	return ret;
 }
 
 static void suite_exit(struct kunit_suite *suite)
@@ -776,6 +829,7 @@ static void suite_exit(struct kunit_suite *suite)
 		return;
 	ib_device_put(device);
 	device = NULL;
+	mpa2_tcp_stop();
 	mpa2_siw_release();
 }
 

@@ -2,13 +2,23 @@
 /*
  * iw_mpa2_ulp: a kernel ULP for the end-to-end tests.  Loaded with listen= it
  * listens, else it connects, in the network namespace of the task that loads
- * it; client_server, rtr and require_ord become iw_mpa2_options.  The kernel log has what
- * happens, one line each; unloading ends everything.
+ * it; client_server, rtr and require_ord become iw_mpa2_options.  With in_handler it
+ * resolves and connects inside rdma_cm's handler and destroys there what has ended; with
+ * echo it sends back what it receives.  The kernel log has what happens, one line each;
+ * unloading ends everything, at any moment.
  */
+/* Its lines are its own, not those of iw_mpa2. */
+#undef pr_fmt
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
 #include <linux/completion.h>
 #include <linux/inet.h>
 #include <linux/module.h>
+#include <linux/mutex.h>
 #include <linux/nsproxy.h>
+#include <linux/rcupdate.h>
+#include <linux/slab.h>
+#include <linux/workqueue.h>
 #include <net/net_namespace.h>
 #include <rdma/ib_cm.h>
 #include <rdma/rdma_cm.h>
@@ -17,6 +27,7 @@
 
 #define RESOLVE_MS 5000
 #define QUEUE 4
+#define MESSAGE 256
 
 static char *addr = "0.0.0.0";
 module_param(addr, charp, 0444);
@@ -38,22 +49,39 @@ static bool forget;
 module_param(forget, bool, 0444);
 static bool send_early;
 module_param(send_early, bool, 0444);
+/* Make the QP without rdma_cm and name it by its number. */
+static bool own_qp;
+module_param(own_qp, bool, 0444);
+static bool in_handler;
+module_param(in_handler, bool, 0444);
+static bool reject;
+module_param(reject, bool, 0444);
+static bool echo;
+module_param(echo, bool, 0444);
 
 struct ulp_conn {
 	struct rdma_cm_id *id;
+	struct ib_qp *qp;
 	struct ib_pd *pd;
 	struct ib_cq *cq;
 	struct ib_cqe cqe;
+	struct ib_cqe recv_cqe;
+	/* What comes is written here, and sent back from here. */
+	void *buffer;
+	u64 dma;
 };
 
 static struct rdma_cm_id *main_id;
 static struct ulp_conn the_conn;
+/* Between the handler, which may destroy ids, and unloading, which destroys what is left. */
+static DEFINE_MUTEX(ids);
+static bool stopping;
 static DECLARE_COMPLETION(progress);
 static int progress_status;
 
 static void tell(const char *what, int status)
 {
-	pr_info("iw_mpa2_ulp: %s %d\n", what, status);
+	pr_info("%s %d\n", what, status);
 }
 
 static int set_options(struct rdma_cm_id *id)
@@ -77,15 +105,93 @@ static int set_options(struct rdma_cm_id *id)
 	return ret;
 }
 
-static void completion(struct ib_cq *cq, struct ib_wc *wc)
+/*
+ * Mapped by ib_dma_*, which knows that a software device has no DMA and takes kernel
+ * addresses as they are.
+ */
+static int buffer_make(struct ulp_conn *conn)
 {
+	struct ib_device *device = conn->id->device;
+
+	if (!echo)
+		return 0;
+	conn->buffer = kzalloc(MESSAGE, GFP_KERNEL);
+	if (!conn->buffer)
+		return -ENOMEM;
+	conn->dma = ib_dma_map_single(device, conn->buffer, MESSAGE, DMA_BIDIRECTIONAL);
+	if (!ib_dma_mapping_error(device, conn->dma))
+		return 0;
+	kfree(conn->buffer);
+	conn->buffer = NULL;
+	return -EIO;
+}
+
+static void buffer_free(struct ulp_conn *conn)
+{
+	if (!conn->buffer)
+		return;
+	ib_dma_unmap_single(conn->id->device, conn->dma, MESSAGE, DMA_BIDIRECTIONAL);
+	kfree(conn->buffer);
+	conn->buffer = NULL;
+}
+
+static int post_receive(struct ulp_conn *conn)
+{
+	struct ib_sge sge = {
+		.addr = conn->dma,
+		.length = MESSAGE,
+		.lkey = conn->pd->local_dma_lkey,
+	};
+	struct ib_recv_wr wr = { .wr_cqe = &conn->recv_cqe, .sg_list = &sge, .num_sge = 1 };
+
+	return conn->buffer ? ib_post_recv(conn->qp, &wr, NULL) : 0;
+}
+
+static void send_back(struct ulp_conn *conn, u32 len)
+{
+	struct ib_sge sge = {
+		.addr = conn->dma,
+		.length = len,
+		.lkey = conn->pd->local_dma_lkey,
+	};
+	struct ib_send_wr wr = {
+		.wr_cqe = &conn->cqe,
+		.opcode = IB_WR_SEND,
+		.send_flags = IB_SEND_SIGNALED,
+		.sg_list = &sge,
+		.num_sge = 1,
+	};
+	int ret = ib_post_send(conn->qp, &wr, NULL);
+
+	if (ret)
+		tell("echo", ret);
+}
+
+/* The buffer is free again when its echo has left. */
+static void sent(struct ib_cq *cq, struct ib_wc *wc)
+{
+	struct ulp_conn *conn = cq->cq_context;
+
 	tell("completion", wc->status);
+	if (!wc->status && conn->buffer)
+		post_receive(conn);
+}
+
+static void received(struct ib_cq *cq, struct ib_wc *wc)
+{
+	tell("received", wc->status ? -wc->status : wc->byte_len);
+	if (!wc->status)
+		send_back(cq->cq_context, wc->byte_len);
 }
 
 static void conn_free(struct ulp_conn *conn)
 {
 	if (conn->id && conn->id->qp)
 		rdma_destroy_qp(conn->id);
+	else if (conn->qp)
+		ib_destroy_qp(conn->qp);
+	conn->qp = NULL;
+	buffer_free(conn);
 	if (conn->cq)
 		ib_free_cq(conn->cq);
 	if (conn->pd)
@@ -102,9 +208,11 @@ static int conn_make(struct ulp_conn *conn, struct rdma_cm_id *id)
 		.cap = { .max_send_wr = QUEUE, .max_recv_wr = QUEUE,
 			 .max_send_sge = 1, .max_recv_sge = 1 },
 	};
+	int ret;
 
 	conn->id = id;
-	conn->cqe.done = completion;
+	conn->cqe.done = sent;
+	conn->recv_cqe.done = received;
 	conn->pd = ib_alloc_pd(id->device, 0);
 	if (IS_ERR(conn->pd)) {
 		conn->pd = NULL;
@@ -117,7 +225,32 @@ static int conn_make(struct ulp_conn *conn, struct rdma_cm_id *id)
 	}
 	attr.send_cq = conn->cq;
 	attr.recv_cq = conn->cq;
-	return rdma_create_qp(id, conn->pd, &attr);
+	ret = buffer_make(conn);
+	if (ret)
+		return ret;
+	if (own_qp) {
+		struct ib_qp *qp = ib_create_qp(conn->pd, &attr);
+
+		if (IS_ERR(qp))
+			return PTR_ERR(qp);
+		conn->qp = qp;
+	} else {
+		ret = rdma_create_qp(id, conn->pd, &attr);
+		if (ret)
+			return ret;
+		conn->qp = id->qp;
+	}
+	return post_receive(conn);
+}
+
+/* The number counts only when the id has no QP. */
+static struct rdma_conn_param conn_param(const struct ulp_conn *conn)
+{
+	return (struct rdma_conn_param){
+		.responder_resources = 4,
+		.initiator_depth = 4,
+		.qp_num = conn->qp->qp_num,
+	};
 }
 
 /* A Send without data, as soon as the QP takes it. */
@@ -129,42 +262,115 @@ static void post(struct ulp_conn *conn)
 		.send_flags = IB_SEND_SIGNALED,
 	};
 
-	tell("post", ib_post_send(conn->id->qp, &wr, NULL));
+	tell("post", ib_post_send(conn->qp, &wr, NULL));
 }
 
 static int take_request(struct rdma_cm_id *child)
 {
-	struct rdma_conn_param param = { .responder_resources = 4, .initiator_depth = 4 };
+	struct rdma_conn_param param;
 	int ret;
 
-	if (the_conn.id) {
-		rdma_reject(child, NULL, 0, 0);
-		return 1;
+	if (the_conn.id || reject) {
+		tell("reject", rdma_reject(child, NULL, 0, 0));
+		return 1;	/* rdma_cm destroys the child */
 	}
 	ret = conn_make(&the_conn, child);
 	if (!ret && at_accept)
 		ret = set_options(child);
-	if (!ret)
+	if (!ret) {
+		param = conn_param(&the_conn);
 		ret = rdma_accept(child, &param);
+	}
 	tell("accept", ret);
 	if (ret) {
 		conn_free(&the_conn);
 		the_conn.id = NULL;
-		return 1;	/* rdma_cm destroys the child */
+		return 1;
 	}
 	if (send_early)
 		post(&the_conn);
 	return 0;
 }
 
-static int handler(struct rdma_cm_id *id, struct rdma_cm_event *event)
+static long connect_work(void *param)
 {
-	tell(rdma_event_msg(event->event), event->status);
-	if (event->event == RDMA_CM_EVENT_CONNECT_REQUEST)
+	return rdma_connect(main_id, param);
+}
+
+static int connect_now(void)
+{
+	struct rdma_conn_param param;
+	int ret = conn_make(&the_conn, main_id);
+
+	if (!ret)
+		ret = set_options(main_id);
+	/* Inside the handler rdma_cm holds the lock that rdma_connect() would take. */
+	if (!ret) {
+		param = conn_param(&the_conn);
+		if (in_handler)
+			ret = rdma_connect_locked(main_id, &param);
+		else if (own_qp)
+			/* A QP can be named by its number from a thread of the kernel. */
+			ret = work_on_cpu(0, connect_work, &param);
+		else
+			ret = rdma_connect(main_id, &param);
+	}
+	tell("connect", ret);
+	return ret;
+}
+
+/* Return: not 0 to have the id destroyed by the one who calls. */
+static int progress_in_handler(struct rdma_cm_id *id, struct rdma_cm_event *event)
+{
+	int ret = 1;
+
+	switch (event->event) {
+	case RDMA_CM_EVENT_ADDR_RESOLVED:
+		ret = rdma_resolve_route(id, RESOLVE_MS);
+		break;
+	case RDMA_CM_EVENT_ROUTE_RESOLVED:
+		ret = connect_now();
+		break;
+	case RDMA_CM_EVENT_ESTABLISHED:
+		return 0;
+	default:
+		break;
+	}
+	if (!ret)
+		return 0;
+	conn_free(&the_conn);
+	the_conn.id = NULL;
+	if (id == main_id)
+		main_id = NULL;
+	tell("destroy", 0);
+	return 1;
+}
+
+static int handle(struct rdma_cm_id *id, struct rdma_cm_event *event)
+{
+	bool request = event->event == RDMA_CM_EVENT_CONNECT_REQUEST;
+
+	/* A child that nobody knows of yet goes; the others are destroyed by stop(). */
+	if (stopping)
+		return request;
+	if (request)
 		return take_request(id);
+	if (in_handler)
+		return progress_in_handler(id, event);
 	progress_status = event->status;
 	complete(&progress);
 	return 0;
+}
+
+static int handler(struct rdma_cm_id *id, struct rdma_cm_event *event)
+{
+	int ret;
+
+	tell(rdma_event_msg(event->event), event->status);
+	mutex_lock(&ids);
+	ret = handle(id, event);
+	mutex_unlock(&ids);
+	return ret;
 }
 
 static int wait_for_progress(void)
@@ -176,24 +382,17 @@ static int wait_for_progress(void)
 
 static int start_connect(struct sockaddr_storage *to)
 {
-	struct rdma_conn_param param = { .responder_resources = 4, .initiator_depth = 4 };
 	int ret;
 
 	ret = rdma_resolve_addr(main_id, NULL, (struct sockaddr *)to, RESOLVE_MS);
-	if (!ret)
-		ret = wait_for_progress();
+	if (ret || in_handler)
+		return ret;
+	ret = wait_for_progress();
 	if (!ret)
 		ret = rdma_resolve_route(main_id, RESOLVE_MS);
 	if (!ret)
 		ret = wait_for_progress();
-	if (!ret)
-		ret = conn_make(&the_conn, main_id);
-	if (!ret)
-		ret = set_options(main_id);
-	if (!ret)
-		ret = rdma_connect(main_id, &param);
-	tell("connect", ret);
-	return ret;
+	return ret ? ret : connect_now();
 }
 
 static int start_listen(struct sockaddr_storage *on)
@@ -210,8 +409,12 @@ static int start_listen(struct sockaddr_storage *on)
 
 static void stop(void)
 {
-	struct rdma_cm_id *child = the_conn.id != main_id ? the_conn.id : NULL;
+	struct rdma_cm_id *child;
 
+	mutex_lock(&ids);
+	stopping = true;
+	mutex_unlock(&ids);
+	child = the_conn.id != main_id ? the_conn.id : NULL;
 	if (the_conn.id)
 		rdma_disconnect(the_conn.id);
 	if (child) {
@@ -220,7 +423,9 @@ static void stop(void)
 	}
 	if (!child)
 		conn_free(&the_conn);
-	rdma_destroy_id(main_id);
+	/* With in_handler it may be gone already. */
+	if (main_id)
+		rdma_destroy_id(main_id);
 }
 
 static int __init ulp_init(void)
@@ -246,6 +451,8 @@ static int __init ulp_init(void)
 static void __exit ulp_exit(void)
 {
 	stop();
+	/* An id that its own handler has let go may not be quite out of it. */
+	synchronize_rcu_tasks();
 }
 
 module_init(ulp_init);

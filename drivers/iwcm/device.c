@@ -127,7 +127,8 @@ static int wrap_iw_create_listen(struct iw_cm_id *id, int backlog)
 	int idx = mpa2_srcu_enter(), ret;
 	struct mpa2_device *dev = device_of(id->device);
 
-	if (!dev || READ_ONCE(dev->going)) {
+	/* On one that goes, too: its error would end a listen on all devices. */
+	if (!dev) {
 		ret = -ENODEV;
 	} else if (!may_begin(dev)) {
 		ret = dev->saved.iw_create_listen(id, backlog);
@@ -171,8 +172,8 @@ static int wrap_iw_reject(struct iw_cm_id *id, const void *pd, u8 pd_len)
 	int idx = mpa2_srcu_enter(), ret = -ENODEV;
 	struct mpa2_device *dev = device_of(id->device);
 
-	if (mpa2_owned_is(id->provider_data))
-		ret = mpa2_endpoint_reject(id, pd, pd_len);
+	if (dev && mpa2_owned_is(id->provider_data))
+		ret = mpa2_endpoint_reject(dev, id, pd, pd_len);
 	else if (dev)
 		ret = dev->saved.iw_reject(id, pd, pd_len);
 	mpa2_srcu_leave(idx);
@@ -189,6 +190,7 @@ static int wrap_modify_qp(struct ib_qp *qp, struct ib_qp_attr *attr, int mask,
 		if ((mask & IB_QP_STATE) && attr->qp_state > IB_QPS_RTS)
 			mpa2_endpoint_abort_qp(dev, qp);
 		ret = dev->saved.modify_qp(qp, attr, mask, udata);
+		mpa2_siw_poll_receive(qp);
 	}
 	mpa2_srcu_leave(idx);
 	return ret;
@@ -361,8 +363,11 @@ static int mpa2_client_add(struct ib_device *ibdev)
 	if (dev)
 		list_add_rcu(&dev->node, &mpa2_devices);
 	mutex_unlock(&devices_lock);
-	if (!dev)
+	if (!dev) {
+		/* To the core a client that cannot is one that does not want to. */
+		pr_err("%s: stays with stock siw: no memory\n", dev_name(&ibdev->dev));
 		return -ENOMEM;
+	}
 	ib_set_client_data(ibdev, &mpa2_client, dev);
 	patch_ops(dev);
 	mpa2_counters_add(dev);

@@ -19,6 +19,9 @@
 
 #include "endpoint.h"
 
+/* After an accept for which there was no memory. */
+#define ACCEPT_AGAIN_MS 100
+
 static void listener_release(struct kref *ref)
 {
 	struct mpa2_listener *listener =
@@ -58,7 +61,16 @@ static void get_listener(void *listener)
 static void queue_accept(struct mpa2_listener *listener)
 {
 	mpa2_listener_get(listener);
-	if (!queue_work(mpa2_wq, &listener->work))
+	if (mod_delayed_work(mpa2_wq, &listener->work, 0))
+		mpa2_listener_put(listener);
+}
+
+/* TCP keeps the connection and will not tell us of it again. */
+static void queue_accept_later(struct mpa2_listener *listener)
+{
+	mpa2_listener_get(listener);
+	if (!queue_delayed_work(mpa2_wq, &listener->work,
+				msecs_to_jiffies(ACCEPT_AGAIN_MS)))
 		mpa2_listener_put(listener);
 }
 
@@ -233,11 +245,15 @@ void mpa2_listener_leave(struct mpa2_endpoint *ep)
 static bool accept_one(struct mpa2_listener *listener)
 {
 	struct socket *sock;
+	int ret;
 
 	if (!take_room(listener))
 		return false;
-	if (mpa2_tcp_accept(listener->sock, &sock)) {
+	ret = mpa2_tcp_accept(listener->sock, &sock);
+	if (ret) {
 		mpa2_listener_room_put(listener->dev);
+		if (ret == -ENOMEM || ret == -ENFILE || ret == -ENOBUFS)
+			queue_accept_later(listener);
 		return false;
 	}
 	if (!mpa2_endpoint_passive(listener, sock)) {
@@ -251,7 +267,7 @@ static bool accept_one(struct mpa2_listener *listener)
 static void listener_work(struct work_struct *work)
 {
 	struct mpa2_listener *listener =
-		container_of(work, struct mpa2_listener, work);
+		container_of(to_delayed_work(work), struct mpa2_listener, work);
 
 	while (accept_one(listener))
 		cond_resched();
@@ -335,7 +351,7 @@ int mpa2_listener_create(struct mpa2_device *dev, struct iw_cm_id *id,
 	listener->cm_handler = id->cm_handler;
 	listener->backlog = max(backlog, 1);
 	get_task_comm(listener->comm, current);
-	INIT_WORK(&listener->work, listener_work);
+	INIT_DELAYED_WORK(&listener->work, listener_work);
 	spin_lock_init(&listener->lock);
 	INIT_LIST_HEAD(&listener->requests);
 	INIT_LIST_HEAD(&listener->waiting);
@@ -415,7 +431,7 @@ int mpa2_listener_destroy(struct iw_cm_id *id)
 	list_del_init(&listener->starved_node);
 	spin_unlock(&listener->dev->lock);
 	mpa2_tcp_restore(listener->sock, &listener->original);
-	if (cancel_work_sync(&listener->work)) {
+	if (cancel_delayed_work_sync(&listener->work)) {
 		pass_room_on(listener->dev);
 		mpa2_listener_put(listener);
 	}

@@ -17,9 +17,12 @@ static int __init mpa2_init(void)
 	ret = mpa2_siw_resolve();
 	if (ret)
 		goto destroy_wq;
-	ret = mpa2_rules_start();
+	ret = mpa2_tcp_start();
 	if (ret)
 		goto release_siw;
+	ret = mpa2_rules_start();
+	if (ret)
+		goto stop_tcp;
 	ret = mpa2_devices_start();
 	if (ret)
 		goto stop_rules;
@@ -27,6 +30,8 @@ static int __init mpa2_init(void)
 
 stop_rules:
 	mpa2_rules_stop();
+stop_tcp:
+	mpa2_tcp_stop();
 release_siw:
 	mpa2_siw_release();
 destroy_wq:
@@ -42,6 +47,7 @@ static void __exit mpa2_exit(void)
 	mpa2_owned_stop();
 	mpa2_options_stop();
 	mpa2_rules_stop();
+	mpa2_tcp_stop();
 	mpa2_siw_release();
 }
 

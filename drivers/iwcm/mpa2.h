@@ -114,6 +114,8 @@ void mpa2_devices_finish(void);
 void __must_check *mpa2_owned_add(void *object);
 void mpa2_owned_del(void *handle);
 bool mpa2_owned_is(const void *handle);
+void __must_check *mpa2_owned_accepted(const void *handle, u32 qpn);
+bool __must_check mpa2_owned_was_accepted(const void *handle, u32 *qpn);
 /* Looks an object up and takes a reference with get() under the table's lock. */
 void __must_check *mpa2_owned_find(const void *handle, void (*get)(void *object));
 void mpa2_owned_stop(void);
@@ -131,7 +133,7 @@ struct mpa2_listener {
 	void *handle;
 	struct socket *sock;
 	struct mpa2_sock_ops original;
-	struct work_struct work;	/* accepts */
+	struct delayed_work work;	/* accepts */
 	unsigned int backlog;
 	char comm[TASK_COMM_LEN];	/* of the task that listens */
 	struct mpa2_choice choice;	/* what a kernel ULP asked for */
@@ -237,7 +239,8 @@ int __must_check mpa2_endpoint_connect(struct mpa2_device *dev, struct iw_cm_id 
 				       struct iw_cm_conn_param *param);
 int __must_check mpa2_endpoint_accept(struct mpa2_device *dev, struct iw_cm_id *id,
 				      struct iw_cm_conn_param *param);
-int __must_check mpa2_endpoint_reject(struct iw_cm_id *id, const void *pd, u8 pd_len);
+int __must_check mpa2_endpoint_reject(struct mpa2_device *dev, struct iw_cm_id *id,
+				      const void *pd, u8 pd_len);
 int __must_check mpa2_endpoint_deliver(struct iw_cm_id *child, struct iw_cm_event *event);
 void mpa2_endpoint_abort_qp(struct mpa2_device *dev, struct ib_qp *qp);
 void mpa2_endpoint_abort(struct mpa2_endpoint *ep);

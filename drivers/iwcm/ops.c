@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The beginnings and ends of endpoints: iw_cm's ops and the verbs. */
+#include <linux/fdtable.h>
 #include <linux/module.h>
 #include <linux/slab.h>
 
@@ -10,8 +11,30 @@ static void get_endpoint(void *ep)
 	mpa2_endpoint_get(ep);
 }
 
+static int is_of_verbs_file(const void *ufile, struct file *file, unsigned int fd)
+{
+	return file->private_data == ufile;
+}
+
+/*
+ * iw_cm looks QPs up by their number alone, which anybody can make up (A-70).  An
+ * application may name QPs of the verbs contexts that it has open.  A QP of the
+ * kernel's own goes with its id, or is named by a ULP that made it without
+ * rdma_cm, from a thread of the kernel.
+ */
+static bool caller_may_use(const struct iw_cm_id *id, const struct ib_qp *qp)
+{
+	const struct rdma_cm_id *rdma_id = id->context;
+	const struct ib_uobject *uobject = qp->pd->uobject;
+
+	if (!uobject)
+		return rdma_id->qp == qp || current->flags & PF_KTHREAD;
+	return current->files &&
+	       iterate_fd(current->files, 0, is_of_verbs_file, uobject->ufile);
+}
+
 /* Tie a QP to its one pending endpoint; takes a reference of its own. */
-static int ep_use_qp(struct mpa2_endpoint *ep, u32 qpn)
+static int ep_use_qp(struct mpa2_endpoint *ep, const struct iw_cm_id *id, u32 qpn)
 {
 	struct mpa2_device *dev = ep->dev;
 	struct ib_qp *qp;
@@ -20,7 +43,7 @@ static int ep_use_qp(struct mpa2_endpoint *ep, u32 qpn)
 	lockdep_assert_held(&ep->lock);
 	/* iw_cm holds a reference for the length of this call. */
 	qp = dev->saved.iw_get_qp(dev->ibdev, qpn);
-	if (!qp)
+	if (!qp || !caller_may_use(id, qp))
 		return -EINVAL;
 	ret = mpa2_siw_check_qp(qp);
 	if (ret)
@@ -100,7 +123,7 @@ int mpa2_endpoint_connect(struct mpa2_device *dev, struct iw_cm_id *id,
 	__module_get(THIS_MODULE);	/* mpa2_ep_finish() drops one */
 	ep->local = id->local_addr;	/* siw uses no port mapper on its side */
 	ep->remote = id->m_remote_addr;
-	ret = ep_use_qp(ep, param->qpn);
+	ret = ep_use_qp(ep, id, param->qpn);
 	if (!ret) {
 		ep_use_id(ep, id);
 		ep->in_op = true;
@@ -171,8 +194,15 @@ struct mpa2_endpoint *mpa2_endpoint_passive(struct mpa2_listener *listener,
 	mpa2_tcp_prepare(sock);
 	mpa2_tcp_install(sock, &mpa2_pending_ops, ep, NULL);
 	mpa2_ep_feed_type(ep, MPA2_EV_CONNECTED);
-	/* What came before our callbacks has to be seen, too. */
-	mpa2_ep_wake(ep, MPA2_EP_SOCKET);
+	/*
+	 * A peer that has reset the connection meanwhile is no longer known by
+	 * its address, and a Request of nobody is not to be raised.  Else what
+	 * came before our callbacks has to be seen, too.
+	 */
+	if (remote.ss_family == AF_UNSPEC)
+		mpa2_ep_feed_type(ep, MPA2_EV_RESET);
+	else
+		mpa2_ep_wake(ep, MPA2_EP_SOCKET);
 	mutex_unlock(&ep->lock);
 	mpa2_endpoint_put(ep);
 	return ep;
@@ -236,18 +266,78 @@ static bool ep_take_answer(struct mpa2_endpoint *ep)
 	return true;
 }
 
-/* A second answer to one request: silently the end, or iw_cm would BUG(). */
-static int ep_second_accept(struct mpa2_endpoint *ep)
+/* What iw_cm's part of an id begins with, in all kernels that we know of. */
+struct iwcm_id_head {
+	struct iw_cm_id id;
+	int state;
+	unsigned long flags;
+	struct ib_qp *qp;
+	struct completion destroy_comp;
+	wait_queue_head_t connect_wait;
+	struct list_head work_list;
+	spinlock_t lock;	/* of state and qp, leaf */
+};
+
+#define IWCM_STATE_IDLE 0
+#define IWCM_FLAG_DROP_EVENTS 1
+
+/*
+ * Put another QP, or none, in the place of the one that iw_cm holds, whose
+ * reference becomes the caller's.  That it is where it ought to be says that iw_cm
+ * is built as we think; without that nothing is touched.  iw_cm lets nobody destroy
+ * an id while it is in one of our ops.
+ */
+static bool swap_qp_of_iw_cm(struct iwcm_id_head *head, const struct ib_qp *old,
+			     struct ib_qp *qp)
 {
-	lockdep_assert_held(&ep->lock);
-	if (ep->done)
-		return -ECONNRESET;
-	/* ESTABLISHED is on its way: an error now would make it illegal. */
-	if (ep->told)
+	unsigned long flags;
+	bool swapped;
+
+	/* Nobody waits for the id's end yet: an empty list, which names itself. */
+	if (READ_ONCE(head->qp) != old || !list_empty(&head->destroy_comp.wait.task_list))
+		return false;
+	spin_lock_irqsave(&head->lock, flags);
+	swapped = head->qp == old;
+	if (swapped)
+		head->qp = qp;
+	spin_unlock_irqrestore(&head->lock, flags);
+	return swapped;
+}
+
+/*
+ * A second accept of one request, before iw_cm has got to the ESTABLISHED of the
+ * first.  iw_cm has put the second QP in the place of the first (A-14, A-75).
+ * Before ESTABLISHED was raised it is silently the end, and iw_cm drops the second
+ * one.  Afterwards an error would make that event illegal, and iw_cm would BUG():
+ * the connection goes on, and iw_cm gets its QP back, so that it holds on to none
+ * that has nothing to do with it, or is not the caller's (A-70).
+ * ep is NULL when the connection has been siw's, or over, for a while.
+ */
+static int second_accept(struct mpa2_device *dev, struct mpa2_endpoint *ep,
+			 struct iw_cm_id *id, u32 first_qpn, u32 second_qpn)
+{
+	struct iwcm_id_head *head = container_of(id, struct iwcm_id_head, id);
+	bool too_late = !ep || ep->told || ep->done;
+	struct ib_qp *first, *second;
+
+	if (ep)
+		lockdep_assert_held(&ep->lock);
+	if (!too_late) {
+		ep->silent = true;
+		mpa2_ep_abort(ep);
+	}
+	/* iw_cm's reference, or the one that it has forgotten, keeps each findable. */
+	first = dev->saved.iw_get_qp(dev->ibdev, first_qpn);
+	second = dev->saved.iw_get_qp(dev->ibdev, second_qpn);
+	if (too_late && first && second && swap_qp_of_iw_cm(head, second, first)) {
+		dev->saved.iw_rem_ref(second);
 		return 0;
-	ep->silent = true;
-	mpa2_ep_abort(ep);
-	return -EINVAL;
+	}
+	/* iw_cm has dropped the second one by now, or is about to. */
+	if (first)
+		dev->saved.iw_rem_ref(first);
+	id->provider_data = mpa2_owned_accepted(id->provider_data, second_qpn);
+	return too_late ? 0 : -EINVAL;
 }
 
 static int ep_accept(struct mpa2_endpoint *ep, struct iw_cm_id *id,
@@ -271,7 +361,7 @@ static int ep_accept(struct mpa2_endpoint *ep, struct iw_cm_id *id,
 	    param->ord > mpa2_device_cap_ord(ep->dev))
 		ret = -EINVAL;
 	if (!ret)
-		ret = ep_use_qp(ep, param->qpn);
+		ret = ep_use_qp(ep, id, param->qpn);
 	if (ret) {
 		/* iw_cm sends no reject for us: the request ends here. */
 		mpa2_ep_feed_type(ep, MPA2_EV_ABORT);
@@ -315,22 +405,55 @@ int mpa2_endpoint_accept(struct mpa2_device *dev, struct iw_cm_id *id,
 {
 	struct mpa2_endpoint *ep =
 		mpa2_owned_find(id->provider_data, get_endpoint);
+	bool accepted;
 	int ret = -ECONNRESET;
+	u32 first_qpn;
 
+	accepted = mpa2_owned_was_accepted(id->provider_data, &first_qpn);
 	if (!ep)
-		return ret;
+		return accepted ? second_accept(dev, NULL, id, first_qpn, param->qpn) :
+				  ret;
 	mutex_lock(&ep->lock);
-	if (ep->answered)
-		ret = ep_second_accept(ep);
+	if (accepted)
+		ret = second_accept(dev, ep, id, first_qpn, param->qpn);
 	else if (ep_take_answer(ep))
 		ret = ep_accept(ep, id, param);
+	if (!ret && !accepted)
+		id->provider_data = mpa2_owned_accepted(id->provider_data, param->qpn);
 	mutex_unlock(&ep->lock);
 	mpa2_endpoint_put(ep);
 	return ret;
 }
 
+/*
+ * A reject after an accept: iw_cm takes no event of such an id any more, but
+ * would keep the QP until the id is destroyed, and siw's destroy_qp wait for
+ * that, for ever if both are up to the same thread (A-14).  So it is taken from
+ * iw_cm, and its reference is the caller's; NULL if there is none to be had.
+ */
+static struct ib_qp *take_qp_from_iw_cm(struct mpa2_device *dev, struct iw_cm_id *id, u32 qpn)
+{
+	struct iwcm_id_head *head = container_of(id, struct iwcm_id_head, id);
+	struct ib_qp *qp = dev->saved.iw_get_qp(dev->ibdev, qpn);
+
+	if (!qp || READ_ONCE(head->state) != IWCM_STATE_IDLE || READ_ONCE(head->qp) != qp)
+		return NULL;
+	/* First, as an event without a QP would be looked at. */
+	set_bit(IWCM_FLAG_DROP_EVENTS, &head->flags);
+	return swap_qp_of_iw_cm(head, qp, NULL) ? qp : NULL;
+}
+
+/* siw's way to end a connection that is its own. */
+static void disconnect_qp(struct mpa2_device *dev, struct ib_qp *qp)
+{
+	struct ib_qp_attr attr = { .qp_state = IB_QPS_ERR };
+
+	dev->saved.modify_qp(qp, &attr, IB_QP_STATE, NULL);
+}
+
 /**
  * mpa2_endpoint_reject() - iw_reject
+ * @dev: the device
  * @id: the child id
  * @pd: the ULP's private data
  * @pd_len: its octets
@@ -340,7 +463,8 @@ int mpa2_endpoint_accept(struct mpa2_device *dev, struct iw_cm_id *id,
  * Context: may sleep.  No event follows.
  * Return: 0, or -ECONNRESET if there was nothing left to reject.
  */
-int mpa2_endpoint_reject(struct iw_cm_id *id, const void *pd, u8 pd_len)
+int mpa2_endpoint_reject(struct mpa2_device *dev, struct iw_cm_id *id,
+			 const void *pd, u8 pd_len)
 {
 	struct mpa2_endpoint *ep =
 		mpa2_owned_find(id->provider_data, get_endpoint);
@@ -349,22 +473,31 @@ int mpa2_endpoint_reject(struct iw_cm_id *id, const void *pd, u8 pd_len)
 		.ulp_pd = pd,
 		.ulp_pd_len = pd_len,
 	};
+	struct ib_qp *qp = NULL;
 	int ret = -ECONNRESET;
+	bool pending = false;
+	u32 qpn;
 
-	if (!ep)
-		return ret;
-	mutex_lock(&ep->lock);
-	if (ep->answered) {
-		if (!ep->done) {
+	if (mpa2_owned_was_accepted(id->provider_data, &qpn))
+		qp = take_qp_from_iw_cm(dev, id, qpn);
+	if (ep) {
+		mutex_lock(&ep->lock);
+		pending = !ep->done;
+		if (ep->answered && pending) {
 			ep->silent = true;
 			mpa2_ep_abort(ep);
+		} else if (!ep->answered && ep_take_answer(ep)) {
+			mpa2_ep_feed(ep, event);
+			ret = 0;
 		}
-	} else if (ep_take_answer(ep)) {
-		mpa2_ep_feed(ep, event);
-		ret = 0;
+		mutex_unlock(&ep->lock);
+		mpa2_endpoint_put(ep);
 	}
-	mutex_unlock(&ep->lock);
-	mpa2_endpoint_put(ep);
+	if (qp) {
+		if (!pending)
+			disconnect_qp(dev, qp);
+		dev->saved.iw_rem_ref(qp);
+	}
 	return ret;
 }
 

@@ -6,7 +6,11 @@
  * never a pointer but an odd number, an index into the table below; siw's are
  * aligned pointers.  So a handle of ours stays safe to look up even after its
  * object has gone, and nothing is ever read behind a pointer to find out.
+ *
+ * From the lowest bit: 1, 30 bits of index, whether the id was accepted, and from
+ * bit 32 the number of the QP it was accepted with, which outlives the object.
  */
+#include <linux/bits.h>
 #include <linux/xarray.h>
 
 #include "mpa2.h"
@@ -14,11 +18,14 @@
 static DEFINE_XARRAY_ALLOC1(owned);
 static u32 owned_next = 1;
 
-#define OWNED_LIMIT XA_LIMIT(1, (1U << 30) - 1)
+#define OWNED_INDEX_MASK GENMASK(29, 0)
+#define OWNED_LIMIT XA_LIMIT(1, OWNED_INDEX_MASK)
+#define OWNED_ACCEPTED BIT(31)
+#define OWNED_QPN_SHIFT 32
 
 static unsigned long index_of(const void *handle)
 {
-	return (uintptr_t)handle >> 1;
+	return (uintptr_t)handle >> 1 & OWNED_INDEX_MASK;
 }
 
 /**
@@ -80,6 +87,35 @@ void *mpa2_owned_find(const void *handle, void (*get)(void *object))
 		get(object);
 	xa_unlock(&owned);
 	return object;
+}
+
+/**
+ * mpa2_owned_accepted() - the same handle, with a note that its id was accepted
+ * @handle: a provider_data that is ours
+ * @qpn: the number of the QP it was accepted with
+ *
+ * Context: any.
+ * Return: what becomes the id's provider_data.
+ */
+void *mpa2_owned_accepted(const void *handle, u32 qpn)
+{
+	BUILD_BUG_ON(sizeof(handle) < sizeof(u64));
+	return (void *)(index_of(handle) << 1 | 1 | OWNED_ACCEPTED |
+			(uintptr_t)qpn << OWNED_QPN_SHIFT);
+}
+
+/**
+ * mpa2_owned_was_accepted() - whether the id of a handle was accepted
+ * @handle: a provider_data that is ours
+ * @qpn: the number of the QP that was for, if it was
+ *
+ * Context: any; the object may have gone.
+ * Return: whether it was.
+ */
+bool mpa2_owned_was_accepted(const void *handle, u32 *qpn)
+{
+	*qpn = (uintptr_t)handle >> OWNED_QPN_SHIFT;
+	return (uintptr_t)handle & OWNED_ACCEPTED;
 }
 
 /**

@@ -4,13 +4,86 @@
  * never blocking, read by exact lengths so that no octet behind a startup
  * frame is taken from the stream.
  */
+#include <linux/filter.h>
 #include <linux/inet.h>
 #include <linux/ip.h>
+#include <linux/slab.h>
+#include <net/inet_ecn.h>
 #include <net/ipv6.h>
 #include <net/tcp.h>
 
 #include "../compat/compat.h"
 #include "tcp.h"
+
+/* TCP's urgent data.  MPA knows none, and siw's receive path cannot be given any
+ * (A-16): it would take some octets twice and others never.  So our sockets have
+ * a filter that drops segments with URG as a firewall would; a peer that insists
+ * harms its own connection.  Sockets that siw has by now keep it, and so do
+ * children of a listener: one filter for all, whose last user frees it, which
+ * may be after this module has gone.
+ */
+static struct sk_filter *no_urgent;
+
+#define TCP_FLAGS_OFFSET 13	/* of their octet in the header */
+
+/**
+ * mpa2_tcp_start() - make what all sockets share
+ *
+ * Context: module init, may sleep.
+ * Return: 0 or -errno.
+ */
+int mpa2_tcp_start(void)
+{
+	struct sock_filter code[] = {
+		/* A filter of a TCP socket sees the segment from its header on. */
+		BPF_STMT(BPF_LD | BPF_B | BPF_ABS, TCP_FLAGS_OFFSET),
+		BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, TCPHDR_URG, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, 0),
+		BPF_STMT(BPF_RET | BPF_K, U32_MAX),
+	};
+	struct sock_fprog_kern program = {
+		.len = ARRAY_SIZE(code),
+		.filter = code,
+	};
+	int ret;
+
+	no_urgent = kzalloc(sizeof(*no_urgent), GFP_KERNEL);
+	if (!no_urgent)
+		return -ENOMEM;
+	ret = bpf_prog_create(&no_urgent->prog, &program);
+	if (ret) {
+		kfree(no_urgent);
+		return ret;
+	}
+	refcount_set(&no_urgent->refcnt, 1);
+	return 0;
+}
+
+/**
+ * mpa2_tcp_stop() - what all sockets share goes with the last of them
+ *
+ * That may have gone a moment ago, and a segment be in the filter.
+ *
+ * Context: module exit, may sleep.  No socket is made from here on.
+ */
+void mpa2_tcp_stop(void)
+{
+	if (!refcount_dec_and_test(&no_urgent->refcnt))
+		return;
+	synchronize_rcu();
+	bpf_prog_destroy(no_urgent->prog);
+	kfree(no_urgent);
+}
+
+/* What sk_attach_filter() does with a new socket, for a filter that is shared. */
+static void refuse_urgent_data(struct sock *sk)
+{
+	lock_sock(sk);
+	refcount_inc(&no_urgent->refcnt);
+	atomic_add(bpf_prog_size(no_urgent->prog->len), &sk->sk_omem_alloc);
+	rcu_assign_pointer(sk->sk_filter, no_urgent);
+	release_sock(sk);
+}
 
 static int address_size(const struct sockaddr_storage *addr)
 {
@@ -55,6 +128,7 @@ int mpa2_tcp_socket(struct net *net, const struct sockaddr_storage *local,
 			    0);
 	if (ret)
 		return ret;
+	refuse_urgent_data(s->sk);
 	sock_set_reuseaddr(s->sk);
 	mpa2_tcp_prepare(s);
 	if (local->ss_family == AF_INET6 && v6only) {
@@ -64,8 +138,13 @@ int mpa2_tcp_socket(struct net *net, const struct sockaddr_storage *local,
 			return ret;
 		}
 	}
-	if (tos_set && local->ss_family == AF_INET)
+	if (tos_set) {
+		/* On IPv6 for what goes to IPv4 addresses, and for the priority. */
 		ip_sock_set_tos(s->sk, tos);
+		/* ECN is TCP's own affair. */
+		if (local->ss_family == AF_INET6)
+			inet6_sk(s->sk)->tclass = tos & ~INET_ECN_MASK;
+	}
 	*sock = s;
 	return 0;
 }
@@ -81,6 +160,18 @@ int mpa2_tcp_socket(struct net *net, const struct sockaddr_storage *local,
 int mpa2_tcp_bind(struct socket *sock, const struct sockaddr_storage *local)
 {
 	return compat_kernel_bind(sock, local, address_size(local));
+}
+
+/**
+ * mpa2_tcp_share_port() - bind to a local port even where others have it
+ * @sock: a socket that is not bound yet and will connect
+ *
+ * rdma_cm picks ports without regard to TCP's own.  Only an equal connection is in
+ * the way of one that connects, and connect() finds that (FR-52).
+ */
+void mpa2_tcp_share_port(struct socket *sock)
+{
+	sock->sk->sk_reuse = SK_FORCE_REUSE;
 }
 
 /**
@@ -141,6 +232,9 @@ int mpa2_tcp_accept(struct socket *listener, struct socket **sock)
  * @local: our end
  * @remote: the peer's; an end that is not known stays all zero
  *
+ * After an RST the other end is not known any more: all of it is 0 then, the
+ * family, which a failure leaves behind, too.
+ *
  * Context: may sleep.
  */
 void mpa2_tcp_addresses(struct socket *sock, struct sockaddr_storage *local,
@@ -149,7 +243,8 @@ void mpa2_tcp_addresses(struct socket *sock, struct sockaddr_storage *local,
 	memset(local, 0, sizeof(*local));
 	memset(remote, 0, sizeof(*remote));
 	kernel_getsockname(sock, (struct sockaddr *)local);
-	kernel_getpeername(sock, (struct sockaddr *)remote);
+	if (kernel_getpeername(sock, (struct sockaddr *)remote) < 0)
+		memset(remote, 0, sizeof(*remote));
 }
 
 /**

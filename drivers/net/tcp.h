@@ -30,11 +30,14 @@ static inline void *mpa2_tcp_user_data(const struct sock *sk)
 	return (void *)((uintptr_t)sk->sk_user_data & SK_USER_DATA_PTRMASK);
 }
 
+int __must_check mpa2_tcp_start(void);
+void mpa2_tcp_stop(void);
 int __must_check mpa2_tcp_socket(struct net *net,
 				 const struct sockaddr_storage *local, bool v6only,
 				 u8 tos, bool tos_set, struct socket **sock);
 int __must_check mpa2_tcp_bind(struct socket *sock, const struct sockaddr_storage *local);
 int mpa2_tcp_connect(struct socket *sock, const struct sockaddr_storage *remote);
+void mpa2_tcp_share_port(struct socket *sock);
 void mpa2_tcp_keep_to(struct socket *sock, int ifindex);
 int __must_check mpa2_tcp_listen(struct socket *sock, int backlog);
 int __must_check mpa2_tcp_accept(struct socket *listener, struct socket **sock);

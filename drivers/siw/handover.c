@@ -352,13 +352,33 @@ static void install_callbacks(struct sock *sk, void *user_data,
 	write_unlock_bh(&sk->sk_callback_lock);
 }
 
+static const struct mpa2_sock_ops *siw_ops(void)
+{
+	BUILD_BUG_ON(sizeof(struct mpa2_sock_ops) !=
+		     sizeof(struct mpa2_siw_callbacks));
+	return (const struct mpa2_sock_ops *)&mpa2_siw_callbacks;
+}
+
+/*
+ * The callbacks of a connection that is siw's.  siw's error_report would call
+ * TCP's own and nothing else, but looks at the cep without a lock (A-11), so
+ * TCP's own stays.
+ */
+static void install_siw_callbacks(struct sock *sk, struct siw_cep *cep)
+{
+	struct mpa2_sock_ops ops = *siw_ops();
+
+	ops.error_report = *SIW_CEP(cep, sk_error_report, typeof(ops.error_report));
+	install_callbacks(sk, cep, &ops);
+}
+
 /*
  * Tie socket, cep and QP together and move the QP to RTS.  On success siw owns
- * the caller's QP reference and cm_id reference, in_use is held.
+ * the caller's QP reference and cm_id reference, in_use is held.  Without
+ * fence_ops the connection is siw's at once.
  */
 static int attach(struct mpa2_binding *b, const struct mpa2_handover *h,
-		  struct siw_cep *cep, const struct mpa2_sock_ops *ops,
-		  bool fenced)
+		  struct siw_cep *cep, const struct mpa2_sock_ops *fence_ops)
 {
 	struct siw_qp *qp = siw_qp_of(h->qp);
 	struct sock *sk = h->sock->sk;
@@ -372,7 +392,7 @@ static int attach(struct mpa2_binding *b, const struct mpa2_handover *h,
 	ret = qp_to_rts(qp, h);
 	if (ret)
 		goto unlock;
-	if (fenced)
+	if (fence_ops)
 		close_fence(qp);
 	else
 		account_sent_rtr(qp, h->rtr);
@@ -394,18 +414,14 @@ static int attach(struct mpa2_binding *b, const struct mpa2_handover *h,
 	lock_sock(sk);
 	save_original(cep, h->original);
 	b->missed_close = sk->sk_state != TCP_ESTABLISHED;
-	install_callbacks(sk, cep, ops);
+	if (fence_ops)
+		install_callbacks(sk, cep, fence_ops);
+	else
+		install_siw_callbacks(sk, cep);
 	release_sock(sk);
 unlock:
 	up_write(SIW_QP(qp, state_lock, struct rw_semaphore));
 	return ret;
-}
-
-static const struct mpa2_sock_ops *siw_ops(void)
-{
-	BUILD_BUG_ON(sizeof(struct mpa2_sock_ops) !=
-		     sizeof(struct mpa2_siw_callbacks));
-	return (const struct mpa2_sock_ops *)&mpa2_siw_callbacks;
 }
 
 /* Let siw see what came before its callbacks were there; in_use held. */
@@ -444,7 +460,7 @@ int mpa2_siw_attach_initiator(struct mpa2_binding *b,
 	if (!cep)
 		return -ENOMEM;
 	*SIW_CEP(cep, cm_id, struct iw_cm_id *) = h->cm_id;
-	ret = attach(b, h, cep, siw_ops(), false);
+	ret = attach(b, h, cep, NULL);
 	if (ret) {
 		*SIW_CEP(cep, cm_id, struct iw_cm_id *) = NULL;
 		static_call(siw_cep_put)(cep);
@@ -499,7 +515,7 @@ int mpa2_siw_attach_responder(struct mpa2_binding *b,
 	tail->owner = owner;
 	tail->shim = shim;
 	*SIW_CEP(cep, cm_id, struct iw_cm_id *) = &shim->id;
-	ret = attach(b, h, cep, fence_ops, true);
+	ret = attach(b, h, cep, fence_ops);
 	if (ret) {
 		*SIW_CEP(cep, cm_id, struct iw_cm_id *) = NULL;
 		kfree(shim);
@@ -653,7 +669,7 @@ int mpa2_siw_open_fence(struct mpa2_binding *b, struct ib_qp *ib_qp,
 	tail->owner = NULL;
 	write_unlock_bh(&sk->sk_callback_lock);
 	closed = sk->sk_state != TCP_ESTABLISHED;
-	install_callbacks(sk, cep, siw_ops());
+	install_siw_callbacks(sk, cep);
 	release_sock(sk);
 
 	tail->shim = NULL;
@@ -726,14 +742,53 @@ void mpa2_siw_unbind(struct mpa2_binding *b)
 	b->cep = NULL;
 }
 
-/* A connection of ours that siw has not let go of; the device's lock is held. */
+/* The mark is there before anybody can find the cep, and stays. */
+static bool cep_is_ours(struct siw_cep *cep)
+{
+	return !strncmp(SIW_CEP(cep, mpa, char), CEP_MARK, sizeof(CEP_MARK));
+}
+
+/*
+ * A connection of ours that siw has not let go of; in_use or the device's lock is
+ * held.
+ */
 static bool cep_is_up(struct siw_cep *cep)
 {
-	lockdep_assert_held(SIW_FIELD(*SIW_CEP(cep, sdev, struct siw_device *), siw_device,
-				      lock, spinlock_t));
 	return *SIW_CEP(cep, state, int) == SIW_ENUM_SIW_EPSTATE_RDMA_MODE &&
-	       READ_ONCE(*SIW_CEP(cep, cm_id, struct iw_cm_id *)) &&
-	       !strncmp(SIW_CEP(cep, mpa, char), CEP_MARK, sizeof(CEP_MARK));
+	       READ_ONCE(*SIW_CEP(cep, cm_id, struct iw_cm_id *)) && cep_is_ours(cep);
+}
+
+/**
+ * mpa2_siw_poll_receive() - read what came while a QP was being modified
+ * @ib_qp: the QP, referenced by the caller
+ *
+ * siw reads in its socket callback, but not while somebody changes the QP, and
+ * then waits for the next segment (A-29), which may never come.
+ *
+ * Context: may sleep, nothing of siw's held.
+ */
+void mpa2_siw_poll_receive(struct ib_qp *ib_qp)
+{
+	struct siw_qp *qp = siw_qp_of(ib_qp);
+	struct socket *sock;
+	struct siw_cep *cep;
+
+	down_read(SIW_QP(qp, state_lock, struct rw_semaphore));
+	cep = *SIW_QP(qp, cep, struct siw_cep *);
+	/* Stock siw may own in_use of its own for as long as a connect takes. */
+	if (cep && !cep_is_ours(cep))
+		cep = NULL;
+	if (cep)
+		cep_get(cep);
+	up_read(SIW_QP(qp, state_lock, struct rw_semaphore));
+	if (!cep)
+		return;
+	take_in_use(cep);
+	sock = *SIW_CEP(cep, sock, struct socket *);
+	if (sock && cep_is_up(cep) && !tail_of(cep)->shim)
+		kick_receive(sock->sk, false);
+	free_in_use(cep);
+	static_call(siw_cep_put)(cep);
 }
 
 /**
@@ -847,23 +902,29 @@ struct net_device *mpa2_siw_netdev(struct ib_device *dev)
 #endif
 }
 
+/* As in symbols.c a key is an address only; these are TCP's own. */
+static struct lock_class_key *socket_key(bool v6, bool sk_lock)
+{
+	unsigned int which = 2 * v6 + sk_lock;
+
+	BUILD_BUG_ON(sizeof(tcp_prot) < 4 * sizeof(void *));
+	return (struct lock_class_key *)((char *)&tcp_prot + which * sizeof(void *));
+}
+
 /**
  * mpa2_siw_set_lock_class() - set a socket's locks apart from ordinary TCP
  * @sock: a socket that nobody else uses yet
  *
- * The class has to outlive this module, as the socket may.
+ * The class has to outlive this module and siw: once closed, a socket lives on
+ * until its peer has the FIN, or TCP gives up.
  */
 void mpa2_siw_set_lock_class(struct socket *sock)
 {
 	struct sock *sk = sock->sk;
 	bool v6 = sk->sk_family == AF_INET6;
 
-	lockdep_set_class_and_name(&sk->sk_lock.slock,
-				   mpa2_siw_lock_key(v6 ? MPA2_KEY_SLOCK_V6 :
-							  MPA2_KEY_SLOCK_V4),
-				   mpa2_siw_lock_name());
-	lockdep_init_map(&sk->sk_lock.dep_map, mpa2_siw_lock_name(),
-			 mpa2_siw_lock_key(v6 ? MPA2_KEY_SK_LOCK_V6 :
-						MPA2_KEY_SK_LOCK_V4),
-			 0);
+	lockdep_set_class_and_name(&sk->sk_lock.slock, socket_key(v6, false),
+				   tcp_prot.name);
+	lockdep_init_map(&sk->sk_lock.dep_map, tcp_prot.name,
+			 socket_key(v6, true), 0);
 }

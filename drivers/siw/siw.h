@@ -62,6 +62,7 @@ struct mpa2_fence_owner {
 };
 
 int __must_check mpa2_siw_check_qp(struct ib_qp *qp);
+void mpa2_siw_poll_receive(struct ib_qp *qp);
 
 int __must_check mpa2_siw_attach_initiator(struct mpa2_binding *b,
 					   const struct mpa2_handover *h);

@@ -105,7 +105,14 @@ const char *mpa2_siw_lock_name(void)
  */
 static int find_kernel_lookup(void)
 {
-	struct kprobe probe = { .symbol_name = "kallsyms_lookup_name" };
+	/*
+	 * Disabled, it is never armed: nothing to allocate, and nothing to take
+	 * back, which could fail and leave the kernel with our stack in its table.
+	 */
+	struct kprobe probe = {
+		.symbol_name = "kallsyms_lookup_name",
+		.flags = KPROBE_FLAG_DISABLED,
+	};
 	int ret;
 
 	ret = register_kprobe(&probe);

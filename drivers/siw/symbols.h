@@ -36,15 +36,12 @@ extern struct mpa2_siw_callbacks mpa2_siw_callbacks;
 
 /*
  * Lock classes of objects that outlive this module need keys and names that do
- * too: they are addresses inside siw, which every such object belongs to.
+ * too: they are addresses inside siw, which every cep belongs to.  A socket
+ * outlives siw, too; see mpa2_siw_set_lock_class().
  */
 enum mpa2_lock_key {
 	MPA2_KEY_CEP_LOCK = 0,
 	MPA2_KEY_CEP_WAITQ,
-	MPA2_KEY_SLOCK_V4,
-	MPA2_KEY_SK_LOCK_V4,
-	MPA2_KEY_SLOCK_V6,
-	MPA2_KEY_SK_LOCK_V6,
 	MPA2_KEY_NR,
 };
 
