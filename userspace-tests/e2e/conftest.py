@@ -15,6 +15,7 @@ import socket
 import subprocess
 import threading
 import time
+import zlib
 
 import pytest
 
@@ -23,10 +24,34 @@ from counter_sums import wrong_sums
 TOP = pathlib.Path(__file__).resolve().parents[2]
 TOOLS = pathlib.Path(os.environ.get("IW_TOOLS", "/usr/local/bin"))
 SCALE = float(os.environ.get("IW_SCALE", "1"))
+# One in so many cases of a test; the same ones each time.
+SHARE = int(os.environ.get("IW_SHARE", "1"))
 PARAMETERS = pathlib.Path("/sys/module/iw_mpa2/parameters")
 RULES = pathlib.Path("/sys/kernel/config/iw_mpa2")
 CLONE_NEWNET = 0x40000000
+pytest_plugins = ["hostile"]
 _LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+def has_its_turn(name):
+    """Whether a case of that name is of the share."""
+    return zlib.crc32(name.encode()) % SHARE == 0
+
+
+def pytest_collection_modifyitems(config, items):
+    """Of each test with many cases the share, one at least, and nothing slow."""
+    if SHARE == 1:
+        return
+    tests, kept = {}, []
+    for item in items:
+        tests.setdefault((item.path, item.name.split("[")[0]), []).append(item)
+    for (path, _), cases in tests.items():
+        share = [case for case in cases if has_its_turn(case.name)] or cases[:1]
+        if len(cases) == 1 or path.parent.name == "faults":  # which picks its cells itself
+            share = cases
+        kept += [case for case in share if not case.get_closest_marker("slow")]
+    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+    items[:] = [item for item in items if item in kept]
 
 
 def seconds(value):
@@ -49,6 +74,12 @@ def wait_until(condition, what, timeout=10, explain=None):
         time.sleep(0.02)
 
 
+def device_is_listed(name):
+    """Whether `rdma link` has it. A listing that a removal has cut short says nothing."""
+    listing = run("rdma", "link", check=False)
+    return listing.returncode != 0 or name in listing.stdout
+
+
 class Host:
     """One of the two hosts."""
 
@@ -69,13 +100,13 @@ class Host:
         return subprocess.Popen(self.words(*words), text=True, stdout=subprocess.PIPE,
                                 stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
 
-    def socket(self, family=socket.AF_INET):
-        """A TCP socket of this host."""
+    def socket(self, family=socket.AF_INET, kind=socket.SOCK_STREAM, protocol=0):
+        """A socket of this host, a TCP one unless told otherwise."""
         with open("/proc/self/ns/net", "rb") as here, \
                 open(f"/run/netns/{self.name}", "rb") as there:
             assert not _LIBC.setns(there.fileno(), CLONE_NEWNET)
             try:
-                sock = socket.socket(family, socket.SOCK_STREAM)
+                sock = socket.socket(family, kind, protocol)
                 # rdma_cm picks ports without regard to TCP's: one that we have
                 # left in TIME_WAIT must not be in its way.
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -83,18 +114,46 @@ class Host:
             finally:
                 assert not _LIBC.setns(here.fileno(), CLONE_NEWNET)
 
+    def address_of(self, family):
+        """Its address of that family."""
+        return self.address if family == socket.AF_INET else self.address6
+
     def listens(self, port):
         """Whether a TCP socket listens on a port."""
         return f":{port} " in self.run("ss", "-Hltn").stdout
 
 
+class KernelLog:
+    """What the kernel says from now on, without a process for each look."""
+
+    def __init__(self):
+        self.file = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
+        os.lseek(self.file, 0, os.SEEK_END)
+        self.lines = []
+
+    def read(self):
+        """All of it so far, the text of each line."""
+        while True:
+            try:
+                record = os.read(self.file, 8192).decode(errors="replace")
+            except BlockingIOError:
+                return self.lines
+            except BrokenPipeError:  # it was overwritten before we came
+                continue
+            self.lines.append(record.split(";", 1)[1].splitlines()[0])
+
+    def close(self):
+        """No more."""
+        os.close(self.file)
+
+
 class Agent:
     """An rdma_cm application that does what it is told; see tools/agent.c."""
 
-    def __init__(self, host):
+    def __init__(self, host, *words):
         self.host = host
         self.process = subprocess.Popen(
-            host.words(str(TOOLS / "mpa2-cm"), "agent"), text=True, bufsize=1,
+            host.words(str(TOOLS / "mpa2-cm"), "agent", *words), text=True, bufsize=1,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self.lines = queue.Queue()
         self.seen = []
@@ -362,9 +421,8 @@ def fixture_dial(hosta, hostb):
 
     def connect(port, family=socket.AF_INET):
         sock = hosta.socket(family)
-        address = hostb.address if family == socket.AF_INET else hostb.address6
         sock.settimeout(seconds(15))
-        sock.connect((address, port))
+        sock.connect((hostb.address_of(family), port))
         opened.append(sock)
         return Raw(sock)
 
@@ -388,6 +446,71 @@ def fixture_answer(hostb):
         return Raw(sock)
 
     accept.port = listener.getsockname()[1]
+    accept.listener = listener
     yield accept
     for sock in opened + [listener]:
         sock.close()
+
+
+@pytest.fixture(name="answer6")
+def fixture_answer6(hostb):
+    """As answer, over IPv6."""
+    opened = [hostb.socket(socket.AF_INET6)]
+    opened[0].bind((hostb.address6, 0))
+    opened[0].listen(16)
+    opened[0].settimeout(seconds(15))
+
+    def accept():
+        opened.append(opened[0].accept()[0])
+        return Raw(opened[-1])
+
+    accept.port = opened[0].getsockname()[1]
+    yield accept
+    for sock in opened:
+        sock.close()
+
+
+@pytest.fixture(name="stock")
+def fixture_stock(hosts):
+    """stock(host) gives the new work of a host to stock siw, for one test."""
+    assert hosts
+    changed = []
+
+    def disable(host):
+        path = pathlib.Path(f"/sys/class/infiniband/{host.device}/ports/1/iw_mpa2/enabled")
+        path.write_text("N")
+        changed.append(path)
+
+    yield disable
+    for path in changed:
+        path.write_text("Y")
+
+
+@pytest.fixture(name="ulp")
+def fixture_ulp(hosta, hostb):
+    """ulp(host, parameter=value, ...) loads it in a host's namespace."""
+    hosts = {"a": hosta, "b": hostb}
+    loaded = []
+
+    def load(host, **parameters):
+        load.log = KernelLog()
+        words = [f"{name}={value}" for name, value in parameters.items()]
+        hosts[host].run("modprobe", "iw_mpa2_ulp", *words)
+        loaded.append(True)
+
+    def said():
+        return [line.removeprefix("iw_mpa2_ulp: ") for line in load.log.read()
+                if line.startswith("iw_mpa2_ulp: ")]
+
+    def says(text, count=1):
+        wait_until(lambda: said().count(text) >= count, f"{count} x {text!r}, only: {said()}")
+
+    def unload():
+        run("rmmod", "iw_mpa2_ulp")
+        loaded.clear()
+        load.log.close()
+
+    load.said, load.says, load.unload = said, says, unload
+    yield load
+    if loaded:
+        unload()

@@ -52,7 +52,7 @@ def test_parameters_steer_the_request(initiator, answer, set_parameter):
 @pytest.mark.parametrize("crc", [False, True], ids=["no-crc", "crc"])
 @pytest.mark.parametrize("kind", "BCD")
 def test_rtr13_sends_the_kind_of_the_reply(initiator, answer, kind, crc):
-    """RTR-13, RTR-15, RTR-16, RTR-23, MPA-37; FR-06; requirements 1.5 octet for octet."""
+    """RTR-13, RTR-15, RTR-16, RTR-23, MPA-37; FR-06, A-33; requirements 1.5 octet for octet."""
     raw = connect(initiator, answer, "ird=4 ord=4 established=1 size=8")
     the_request(raw)
     flags = mpa.FLAG_S | (mpa.FLAG_C if crc else 0)
@@ -84,7 +84,7 @@ def test_rtr_preference(initiator, answer, kinds, kind):
 
 
 def test_fr12_depths_of_established(initiator, answer):
-    """NEG-09: the peer's values, as rdma_get_cm_event(3) words them."""
+    """NEG-09, A-42: the peer's values, as rdma_get_cm_event(3) words them."""
     raw = connect(initiator, answer, "ird=8 ord=8")
     the_request(raw)
     raw.send(mpa.reply("AC", 3, 5))
@@ -132,7 +132,8 @@ TERMINATED = {
 
 @pytest.mark.parametrize("name", TERMINATED)
 def test_wrong_replies_are_terminated(initiator, answer, name):
-    """NEG-08, RTR-14, TERM-01 to TERM-08, TERM-10, AMB-12, AMB-23; FR-02, FR-10.
+    """NEG-08, RTR-14, TERM-01 to TERM-08, TERM-10, AMB-12, AMB-23; FR-02, FR-10; A-36, A-45,
+    A-46, A-47, A-54.
 
     RTR-24: behind the Request comes one RDMAP message, then the FIN.
     """
@@ -145,7 +146,7 @@ def test_wrong_replies_are_terminated(initiator, answer, name):
 
 
 def test_n15_read_rtr_without_a_slot(initiator, answer, set_parameter):
-    """RTR-14, TERM-04."""
+    """RTR-14, TERM-04; T17."""
     set_parameter(rtr="read")
     raw = connect(initiator, answer, "ird=0 ord=0")
     assert the_request(raw) == mpa.request("AD", 0, 0)
@@ -155,7 +156,7 @@ def test_n15_read_rtr_without_a_slot(initiator, answer, set_parameter):
 
 
 def test_n4_read_rtr_with_ord_zero(initiator, answer, set_parameter):
-    """RTR-17."""
+    """RTR-17; T17, A-43."""
     set_parameter(rtr="read")
     raw = connect(initiator, answer, "ird=0 ord=0")
     the_request(raw)
@@ -212,7 +213,7 @@ def test_fr18_reply_split_at_every_offset(initiator, answer):
 
 
 def test_octets_behind_the_reply_are_not_lost(initiator, answer, set_parameter):
-    """MPA-27, AMB-19: what makes passive-first applications fail today."""
+    """MPA-27, AMB-19, T18: what makes passive-first applications fail today."""
     set_parameter(peer_to_peer="N")
     raw = connect(initiator, answer, "recvs=2")
     the_request(raw)
@@ -248,7 +249,7 @@ def test_loss_before_the_reply(initiator, answer, how, octets):
 
 @pytest.mark.parametrize("how", ["close", "reset"])
 def test_fr08_one_fallback_to_rev1(initiator, answer, set_parameter, how):
-    """ENH-12: once, with the same private data, and never again."""
+    """ENH-12, A-44: once, with the same private data, and never again."""
     set_parameter(fallback="Y")
     raw = connect(initiator, answer, "pd=6869")
     the_request(raw, 26)

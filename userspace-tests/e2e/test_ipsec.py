@@ -79,6 +79,7 @@ def exchange(initiator, responder, ours, theirs, text):
         assert receiver.expect("WC", opcode="RECV")["status"] == 0
 
 
+@pytest.mark.slow
 def test_connection_in_ipsec_survives_a_rekey(ipsec, packets, initiator, responder):
     """SEC-08: the host's IPsec carries it all.  SEC-09: SAs go, the stream stays."""
     hosta, hostb = ipsec

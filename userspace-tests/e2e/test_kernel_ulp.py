@@ -1,45 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
 """A kernel ULP on rdma_cm, with and without options of its own (kunit/ulp.c)."""
 
+import json
+
 import pytest
 
 import mpa
-from conftest import run, wait_until
-
-MARK = "iw_mpa2_ulp: "
-
-
-def said():
-    """What the ULP has told since it was loaded."""
-    lines = run("dmesg").stdout.rsplit("iw_mpa2_ulp: start", 1)[-1].splitlines()
-    return [line.split(MARK, 1)[1] for line in lines if MARK in line]
-
-
-@pytest.fixture(name="ulp")
-def fixture_ulp(hosta, hostb):
-    """ulp(host, parameter=value, ...) loads it in a host's namespace."""
-    hosts = {"a": hosta, "b": hostb}
-    loaded = []
-
-    def load(host, **parameters):
-        with open("/dev/kmsg", "w", encoding="utf-8") as log:
-            log.write("iw_mpa2_ulp: start\n")
-        words = [f"{name}={value}" for name, value in parameters.items()]
-        hosts[host].run("modprobe", "iw_mpa2_ulp", *words)
-        loaded.append(True)
-
-    def unload():
-        run("rmmod", "iw_mpa2_ulp")
-        loaded.clear()
-
-    load.unload = unload
-    yield load
-    if loaded:
-        unload()
-
-
-def says(text):
-    wait_until(lambda: text in said(), f"{text!r}, only: {said()}")
 
 
 def connected(ulp, answer, request, **options):
@@ -54,15 +20,52 @@ def test_initiator_without_options(ulp, answer):
     raw = connected(ulp, answer, mpa.request("ABCD", 4, 4))
     raw.send(mpa.reply("AC", 4, 4))
     assert raw.receive(20) == mpa.RTR["C"]
-    says("established 0")
+    ulp.says("established 0")
     raw.close()
-    says("disconnected 0")
+    ulp.says("disconnected 0")
 
 
 def test_enh13_initiator_asks_for_its_own_model(ulp, answer):
     raw = connected(ulp, answer, mpa.request("", 4, 4), client_server="Y")
     raw.send(mpa.reply("", 4, 4))
-    says("established 0")
+    ulp.says("established 0")
+
+
+def test_a70_a_kernel_qp_that_rdma_cm_did_not_make(ulp, answer, dial):
+    """A thread of the kernel names a ULP's QP by number, in either role."""
+    raw = connected(ulp, answer, mpa.request("ABCD", 4, 4), own_qp="Y")
+    raw.send(mpa.reply("AC", 4, 4))
+    assert raw.receive(20) == mpa.RTR["C"]
+    ulp.says("established 0")
+    ulp.unload()
+    ulp("b", addr="10.77.0.2", port=7805, listen="Y", own_qp="Y")
+    raw = dial(7805)
+    raw.send(mpa.request("AC", 4, 4))
+    assert raw.receive(24) == mpa.reply("AC", 4, 4)
+    raw.send(mpa.RTR["C"])
+    ulp.says("established 0")
+
+
+def test_a70_a_user_cannot_name_a_kernel_qp(ulp, responder, hostb, dial):
+    """Neither before nor after it is connected; its own connection lives on."""
+    ulp("b", addr="10.77.0.2", port=7806, listen="Y")
+    raw = dial(7806)
+    raw.send(mpa.request("AC", 4, 4))
+    assert raw.receive(24) == mpa.reply("AC", 4, 4)
+    shown = json.loads(hostb.run("rdma", "-j", "resource", "show", "qp").stdout)
+    [qpn] = [qp["lqpn"] for qp in shown if qp["type"] == "RC" and "pid" not in qp]
+    responder.do("listen 10.77.0.2 0")
+    port = responder.expect("LISTENING")["port"]
+    for number in 1, 2:
+        other = dial(port)
+        other.send(mpa.request("AC", 1, 1))
+        responder.do(f"accept {responder.expect('CONNECT_REQUEST')['id']} qpn={qpn}", errno=22)
+        assert other.ends() == b""
+        if number == 1:
+            raw.send(mpa.RTR["C"])
+            ulp.says("established 0")
+    assert "disconnected 0" not in ulp.said()
+    raw.silent()
 
 
 def test_options_go_before_rules(ulp, answer, rule):
@@ -72,13 +75,14 @@ def test_options_go_before_rules(ulp, answer, rule):
     raw = connected(ulp, answer, mpa.request("AD", 4, 4), rtr=4)
     raw.send(mpa.reply("AD", 4, 4))
     assert raw.receive(52) == mpa.RTR["D"]
-    says("established 0")
+    ulp.says("established 0")
 
 
 def test_options_that_were_forgotten(ulp, answer):
     connected(ulp, answer, mpa.request("ABCD", 4, 4), client_server="Y", forget="Y")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("addr", ["10.77.0.2", "0.0.0.0"])
 def test_children_inherit_their_listeners_options(ulp, dial, addr):
     ulp("b", addr=addr, port=7801, listen="Y", rtr=4)
@@ -87,7 +91,7 @@ def test_children_inherit_their_listeners_options(ulp, dial, addr):
     assert raw.receive(24) == mpa.reply("AD", 4, 4)
     raw.send(mpa.RTR["D"])
     assert raw.receive(20) == mpa.READ_RESPONSE
-    says("established 0")
+    ulp.says("established 0")
     # The next one as well: a listener's options are not used up.
     other = dial(7801)
     other.send(mpa.request("ABCD", 4, 4))
@@ -100,7 +104,7 @@ def test_options_with_the_accept(ulp, dial):
     raw.send(mpa.request("ABCD", 4, 4))
     assert raw.receive(24) == mpa.reply("AC", 4, 4)
     raw.send(mpa.RTR["C"])
-    says("established 0")
+    ulp.says("established 0")
 
 
 def test_required_ord_of_a_kernel_ulp(ulp, dial):
@@ -119,16 +123,16 @@ def test_mpa14_kernel_qp_behind_the_fence(ulp, dial, kind):
     raw = dial(7804)
     raw.send(mpa.request("ABCD", 4, 4))
     assert raw.receive(24) == mpa.reply("ABCD", 4, 4)
-    says("post 0")
+    ulp.says("post 0")
     raw.silent()
     raw.send(mpa.RTR[kind])
     if kind == "D":
         assert raw.receive(20) == mpa.READ_RESPONSE
     assert raw.receive(24) == mpa.fpdu(mpa.send(1))
-    says("completion 0")
-    says("established 0")
+    ulp.says("completion 0")
+    ulp.says("established 0")
     raw.close()
-    says("disconnected 0")
+    ulp.says("disconnected 0")
 
 
 def test_ulp_goes_with_its_handshake(ulp, dial, answer, set_parameter):
@@ -147,6 +151,6 @@ def test_ulp_goes_with_its_handshake(ulp, dial, answer, set_parameter):
     raw = dial(7805)
     raw.send(mpa.request("ABCD", 4, 4))
     raw.receive(24)
-    says("post 0")
+    ulp.says("post 0")
     ulp.unload()
     assert raw.ends() == b""

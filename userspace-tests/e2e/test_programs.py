@@ -30,6 +30,7 @@ def pair(hosta, hostb, port, server, client, timeout=60):
     return result.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("address", ["10.77.0.2", "fd77::2"], ids=["v4", "v6"])
 def test_rping(hosta, hostb, address):
     output = pair(hosta, hostb, 7174, ("rping", "-s", "-a", address, "-C", "5"),
@@ -37,11 +38,13 @@ def test_rping(hosta, hostb, address):
     assert output.count("ping data") == 5
 
 
+@pytest.mark.slow
 def test_ucmatose(hosta, hostb):
     pair(hosta, hostb, 7471, ("ucmatose", "-b", "10.77.0.2", "-c", "3"),
          ("ucmatose", "-s", "10.77.0.2", "-c", "3"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tool", ["rstream", "riostream"])
 def test_rsockets(hosta, hostb, tool):
     """Small figures: both spin, which an emulated processor has little of."""
@@ -51,6 +54,7 @@ def test_rsockets(hosta, hostb, tool):
     assert "custom" in output
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tool", ["ib_send_lat", "ib_write_bw", "ib_read_bw"])
 def test_perftest_with_rdma_cm(hosta, hostb, tool):
     options = ("-R", "-n", "20", "-s", "1024", "-F")
@@ -163,6 +167,7 @@ def fixture_bad_link(hosta, hostb):
         host.run("ip", "link", "set", link, "mtu", "1500")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rtr", ["write", "read", "send"])
 def test_mpa36_loss_and_reordering_are_tcps_own_affair(hosta, hostb, set_parameter, bad_link,
                                                        rtr):
@@ -173,6 +178,7 @@ def test_mpa36_loss_and_reordering_are_tcps_own_affair(hosta, hostb, set_paramet
                   ("--ird", "4", "--ord", "4"))
 
 
+@pytest.mark.slow
 def test_amb20_rejects_arrive_whole_over_a_bad_link(hosta, hostb, bad_link):
     """MPA-12, AMB-20: closed by FIN, so that what was lost is sent again."""
     assert bad_link is None

@@ -2,12 +2,13 @@
 """The responder against a raw initiator: octets and events."""
 
 import itertools
+import pathlib
 import socket
 
 import pytest
 
 import mpa
-from conftest import seconds
+from conftest import seconds, wait_until
 
 LISTEN = "listen 10.77.0.2 0"
 REQUEST_EVENT, END = "CONNECT_REQUEST", "DISCONNECTED"
@@ -47,7 +48,7 @@ def test_fr03_rtr09_reply_flags_are_the_offered_kinds(responder, dial, kinds):
 @pytest.mark.parametrize("crc", [False, True], ids=["no-crc", "crc"])
 @pytest.mark.parametrize("kind", "BCD")
 def test_rtr18_each_kind_establishes_and_opens_the_fence(responder, dial, kind, crc):
-    """MPA-14, RTR-18: work posted right after accept stays off the wire until the RTR.
+    """MPA-14, RTR-18, A-32: work posted right after accept stays off the wire until the RTR.
 
     MPA-19 where C=1, MPA-26, MPA-37, RTR-21: the octets behind the Reply.
     """
@@ -74,7 +75,7 @@ def test_rtr18_each_kind_establishes_and_opens_the_fence(responder, dial, kind, 
     lambda: mpa.request("", 4, 4), lambda: mpa.request_rev1(),
     lambda: mpa.frame(mpa.REQUEST_KEY, 0, 2)], ids=["client-server", "rev1", "rev2-plain"])
 def test_mpa14_fence_without_peer_to_peer(responder, dial, make):
-    """MPA-14, ENH-03, ENH-09, RTR-07, AMB-24: ESTABLISHED at the Reply, sends held until
+    """MPA-14, ENH-03, ENH-09, RTR-07, AMB-24, A-32: ESTABLISHED at the Reply, sends held until
     the first FPDU; MPA-35: and the peer's end is told.
     """
     port = listen(responder, "auto=accept ird=4 ord=4 sends=2 size=8")
@@ -359,3 +360,25 @@ def test_destroy_listener_with_requests_in_flight(responder, dial):
     raws[1].receive(24)
     raws[1].send(mpa.RTR["C"])
     responder.expect("ESTABLISHED", status=0, timeout=seconds(10))
+
+
+@pytest.mark.parametrize("family", [socket.AF_INET, socket.AF_INET6])
+def test_sec10_request_of_a_peer_that_has_gone_is_not_raised(responder, hostb, dial,
+                                                             set_parameter, family):
+    """One that was reset in TCP's backlog, where TCP forgets by whom: an application would
+    be told of a request from nowhere.
+    """
+    in_progress = pathlib.Path(f"/sys/class/infiniband/{hostb.device}/ports/1/hw_counters"
+                               "/handshakes_in_progress")
+    wait_until(lambda: int(in_progress.read_text()) == 0, "no handshake to be left")
+    set_parameter(max_pending=1)
+    port = listen(responder, "auto=accept", family)
+    first = dial(port, family)
+    wait_until(lambda: int(in_progress.read_text()) == 1, "the listener to be busy")
+    gone = dial(port, family)
+    gone.send(mpa.request("AC", 1, 1, b"gone"))
+    gone.reset()
+    first.close()
+    established(responder, dial(port, family))
+    assert responder.expect(REQUEST_EVENT)["private_data"] == ""
+    responder.nothing(REQUEST_EVENT)

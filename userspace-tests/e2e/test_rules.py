@@ -19,7 +19,7 @@ def kernel_log():
 
 
 def test_enh13_model_by_rule(initiator, answer, rule):
-    """FR-13: the application says nothing, the administrator does."""
+    """FR-13, A-34: the application says nothing, the administrator does."""
     rule("storage", remote="10.77.0.2", model="client-server")
     assert the_request(connect(initiator, answer)) == mpa.request("", 1, 1)
     rule("storage", model="peer-to-peer", rtr="read")
@@ -93,6 +93,7 @@ def test_listener_is_matched_by_its_own_port(responder, dial, rule):
     established(responder, dial(port), "AC")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("attribute,wrong,expected", [
     ("model", "p2p", "peer-to-peer or client-server"),
     ("rtr", "write,write", "a list of write, read and send"),
@@ -205,6 +206,7 @@ def test_two_applications_at_once_each_with_its_model(hosta, hostb, initiator, r
 TOOL = str(TOP / "scripts/host/iw_mpa2-rules")
 
 
+@pytest.mark.slow
 def test_rules_are_saved_and_loaded_as_text(rule, tmp_path):
     rule("first", priority="5", remote="10.77.0.0/24", model="client-server")
     rule("second", comm="rping", rtr="read,write")

@@ -3,29 +3,11 @@
 report stock siw's own faults.
 """
 
-import pathlib
-
 import pytest
 
 from test_responder import listen
 
 pytestmark = pytest.mark.stock
-
-
-@pytest.fixture(name="stock")
-def fixture_stock(hosts):
-    """stock(host) gives the new work of a host to stock siw, for one test."""
-    assert hosts
-    changed = []
-
-    def disable(host):
-        path = pathlib.Path(f"/sys/class/infiniband/{host.device}/ports/1/iw_mpa2/enabled")
-        path.write_text("N")
-        changed.append(path)
-
-    yield disable
-    for path in changed:
-        path.write_text("Y")
 
 
 def both_up(initiator, responder):

@@ -47,8 +47,8 @@ def chosen(offered, replied_kinds):
 
 @pytest.mark.parametrize("offered,supported", PAIRS)
 def test_rtr_pairs_as_responder(responder, dial, set_parameter, offered, supported):
-    """F6, F7, RTR-06, RTR-08, RTR-09, RTR-10, RTR-12: the Reply's flags; then the RTR or the
-    peer's Terminate."""
+    """F6, F7, RTR-06, RTR-08, RTR-09, RTR-10, RTR-12, A-35: the Reply's flags; then the RTR or
+    the peer's Terminate."""
     set_parameter(rtr=rtr_parameter(supported))
     port = listen(responder, "auto=accept")
     raw = dial(port)
@@ -69,7 +69,9 @@ def test_rtr_pairs_as_responder(responder, dial, set_parameter, offered, support
 
 @pytest.mark.parametrize("offered,supported", PAIRS)
 def test_rtr_pairs_as_initiator(initiator, answer, set_parameter, offered, supported):
-    """F6, F7, RTR-02, RTR-13, RTR-14, TERM-04: the offer, and the RTR or Terminate 2/0/7."""
+    """F6, F7, RTR-02, RTR-13, RTR-14, TERM-04, A-37: the offer, and the RTR or Terminate
+    2/0/7.
+    """
     set_parameter(rtr=rtr_parameter(offered))
     raw = connect(initiator, answer)
     assert the_request(raw) == mpa.request("A" + offered, 1, 1)
@@ -80,7 +82,7 @@ def test_rtr_pairs_as_initiator(initiator, answer, set_parameter, offered, suppo
 
 @pytest.mark.parametrize("extra", ["B", "BD", "BCD"])
 def test_rtr11_kinds_that_were_not_offered_are_not_sent(initiator, answer, set_parameter, extra):
-    """RTR-11: the peer lists more than was offered; what is sent is in both."""
+    """RTR-11, A-37: the peer lists more than was offered; what is sent is in both."""
     set_parameter(rtr="write")
     raw = connect(initiator, answer)
     the_request(raw)
@@ -260,7 +262,7 @@ def test_rtr25_application_speaks_first_by_itself(initiator, answer, set_paramet
     (9, NONE, 128, 9), (0, 0, 0, 0)])
 def test_neg09_request_depths_as_the_man_page_words_them(responder, dial, ird, ord_,
                                                          shown_resources, shown_depth):
-    """NEG-09: initiator_depth is the peer's IRD, responder_resources its ORD; more than 255
+    """NEG-09, A-41: initiator_depth is the peer's IRD, responder_resources its ORD; more than 255
     stays 255, and what is not negotiated shows the local value: the device's limit, as the
     ULP has not spoken yet.
     """
@@ -273,7 +275,7 @@ def test_neg09_request_depths_as_the_man_page_words_them(responder, dial, ird, o
 
 @pytest.mark.parametrize("ird,ord_", [(16382, 100), (300, 0)])
 def test_neg09_reply_depths_saturate(initiator, answer, ird, ord_):
-    """NEG-09: an event carries 8 bits; a depth above is 255 and not its low octet."""
+    """NEG-09, A-39: an event carries 8 bits; a depth above is 255 and not its low octet."""
     raw = connect(initiator, answer, "ird=100 ord=100")
     the_request(raw)
     raw.send(mpa.reply("AC", ird, ord_))

@@ -7,9 +7,11 @@ but for what the documentation names.
     (c) the depths are the peer's, as rdma_get_cm_event(3) words them (not compared here).
 """
 
+import contextlib
 import json
 import queue
 import re
+import subprocess
 import time
 
 import pytest
@@ -163,11 +165,12 @@ def test_events_are_those_of_stock_siw(ends, name):
     assert with_it == without, f"\nstock: {without}\nours:  {with_it}"
 
 
-# Programs that tell the events they get. Not ucmatose, whose passive side may send first:
-# stock siw does not always bring that to an end.
+# Programs that tell the events they get.
 PROGRAMS = {
     "rping": (("rping", "-s", "-d", "-a", "10.77.0.2", "-C", "3"),
               ("rping", "-c", "-d", "-a", "10.77.0.2", "-C", "3"), 7174),
+    "ucmatose": (("ucmatose", "-b", "10.77.0.2", "-c", "3"),
+                 ("ucmatose", "-s", "10.77.0.2", "-c", "3"), 7471),
 }
 
 
@@ -189,20 +192,41 @@ def play_programs(hosta, hostb, name):
     """The essence of what both ends print, and how they end."""
     server, client, port = PROGRAMS[name]
     serving = hostb.popen(*server)
-    wait_until(lambda: hostb.listens(port), server[0], 30)
-    result = hosta.run(*client, check=False, timeout=60)
-    output, _ = serving.communicate(timeout=seconds(60))
+    try:
+        wait_until(lambda: hostb.listens(port), server[0], 30)
+        result = hosta.run(*client, check=False, timeout=20)
+        output, _ = serving.communicate(timeout=seconds(20))
+    finally:
+        serving.kill()
+        serving.communicate()
     return {"client": (result.returncode, essence(result.stdout)),
             "server": (serving.returncode, essence(output))}
+
+
+def play_stock_programs(hosta, hostb, name):
+    """As play_programs, when stock siw brings it to an end.
+
+    Both ends of ucmatose send as soon as they may. Where the passive side's first message is
+    there before the Reply has been worked on, stock siw's initiator gets CONNECT_ERROR, or no
+    event at all, and the programs wait for ever: of 100 runs with three connections each that
+    was one each, and none of 100 with iw_mpa2. Such a run is no model of what has to be seen.
+    """
+    for _ in range(4):
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            outcome = play_programs(hosta, hostb, name)
+            if outcome["client"][0] == 0:
+                return outcome
+    return pytest.fail("stock siw never brings it to an end")
 
 
 @pytest.mark.stock
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_programs_see_what_they_see_on_stock_siw(hosta, hostb, name):
     with_it = play_programs(hosta, hostb, name)
+    assert with_it["client"][0] == with_it["server"][0] == 0
     run("rmmod", "iw_mpa2")
     try:
-        without = play_programs(hosta, hostb, name)
+        without = play_stock_programs(hosta, hostb, name)
     finally:
         run("modprobe", "iw_mpa2")
     assert with_it == without

@@ -9,20 +9,32 @@
  *   accept ID [KEY=VALUE...]
  *   reject ID [pd=HEX]
  *   send | recv | read | write ID [n=N] [size=N] [addr=N] [rkey=N]
- *   query | disconnect | destroy ID
+ *   query | disconnect | destroy ID        destroy: the QP, then the id
+ *   destroy_srq ID
+ *   error | destroy_qp ID                  move the QP to ERROR, destroy it alone
+ *   destroy_id ID                          the id alone, in a thread, as it may block
+ *   churn ID [n=N]                         make a QP, move it to ERROR, destroy it
+ *   prepare ID [OPTION...]                 make the QP, and no more
+ *   modify ID [state=NAME] [n=N]           ibv_modify_qp: the state, or access flags
  *   reset                                  destroy everything
  *   quit
  *
  * KEY: ird, ord (responder_resources, initiator_depth), pd (private data, hex),
  * recvs (posted before connect or accept), sends (posted right after accept
  * returns), established (sends posted in the handler of ESTABLISHED), size,
- * depth (of the queues), src (address to connect from), backlog, auto (accept
- * or reject).
+ * depth (of the queues), src and sport (address and port to connect from), backlog,
+ * auto (accept or reject), qpn (a QP number to connect or accept with instead of an
+ * own QP), tos (type of service of a connect or listen), then (query or disconnect:
+ * done in the handler of ESTABLISHED), srq (1: receives go to a shared queue).
  *
- * Every command is answered by {"event": "done"} with errno and the time taken.
+ * Every command is answered by {"event": "done"} with errno and the time taken;
+ * the end of destroy_id's call is {"event": "ID_DESTROYED"}.
  */
 #include <errno.h>
+#include <net/if.h>
+#include <netdb.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,14 +46,18 @@
 #define RESOLVE_MS 5000
 
 enum automatic { AUTO_NONE, AUTO_ACCEPT, AUTO_REJECT };
+enum then { THEN_NOTHING, THEN_QUERY, THEN_DISCONNECT };
 
 struct options {
 	unsigned int ird, ord;
 	unsigned int recvs, sends, established;
-	unsigned int size, depth, backlog;
+	unsigned int size, depth, backlog, sport;
 	unsigned int n;
+	unsigned int qpn, tos, srq;
+	int state;
 	unsigned long addr, rkey;
 	enum automatic automatic;
+	enum then then;
 	const char *src;
 	uint8_t pd[PD_MAX];
 	unsigned int pd_len;
@@ -52,6 +68,14 @@ struct peer {
 	struct options options;
 	uint64_t sent;
 	bool listening;
+	/* once destroy_id has begun: what its thread destroys, and what it leaves */
+	struct rdma_cm_id *leaving;
+	struct ibv_qp *left_qp;
+	pthread_t thread;
+};
+
+static const char * const qp_states[] = {
+	"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR",
 };
 
 static struct peer *peers[MAX_CONNS];
@@ -66,6 +90,7 @@ static const struct options defaults = {
 	.depth = 32,
 	.backlog = 16,
 	.n = 1,
+	.state = -1,
 };
 
 /* ---- the table of ids ---- */
@@ -93,7 +118,7 @@ static struct peer *find_peer(const char *text)
 {
 	int number = text ? (int)parse_number(text, MAX_CONNS - 1) : -1;
 
-	if (number < 0 || !peers[number]) {
+	if (number < 0 || !peers[number] || !peers[number]->conn.id) {
 		errno = ENOENT;
 		return NULL;
 	}
@@ -105,6 +130,10 @@ static int destroy_peer(struct peer *peer)
 	struct rdma_cm_id *id = peer->conn.id;
 	int ret = 0;
 
+	if (peer->leaving)
+		pthread_join(peer->thread, NULL);
+	if (peer->left_qp)
+		ibv_destroy_qp(peer->left_qp);
 	conn_destroy_qp(&peer->conn);
 	peer->conn.id = NULL;
 	if (id)
@@ -112,6 +141,30 @@ static int destroy_peer(struct peer *peer)
 	peers[peer->conn.number] = NULL;
 	free(peer);
 	return ret;
+}
+
+static void *destroy_id_thread(void *data)
+{
+	struct peer *peer = data;
+	double begun = now_ms();
+	int ret = rdma_destroy_id(peer->leaving);
+
+	out_begin("ID_DESTROYED");
+	out_int("id", peer->conn.number);
+	out_int("errno", ret ? errno : 0);
+	out_ms("ms", now_ms() - begun);
+	out_end();
+	return NULL;
+}
+
+/* Its last events are still to be read, so the loop has to go on meanwhile. */
+static int destroy_id(struct peer *peer)
+{
+	peer->leaving = peer->conn.id;
+	peer->left_qp = peer->conn.id->qp;
+	peer->conn.id = NULL;
+	errno = pthread_create(&peer->thread, NULL, destroy_id_thread, peer);
+	return errno ? -1 : 0;
 }
 
 static int destroy_all(void)
@@ -134,12 +187,14 @@ static void conn_param(const struct options *options, struct rdma_conn_param *pa
 	param->initiator_depth = (uint8_t)options->ord;
 	param->private_data = options->pd;
 	param->private_data_len = (uint8_t)options->pd_len;
+	param->qp_num = options->qpn;
 }
 
 static int prepare_qp(struct peer *peer)
 {
 	unsigned int i;
 
+	peer->conn.shared = peer->options.srq;
 	if (conn_create_qp(&peer->conn, peer->options.depth, peer->options.size))
 		return -1;
 	for (i = 0; i < peer->options.recvs; i++)
@@ -156,11 +211,25 @@ static int post_sends(struct peer *peer, unsigned int n)
 	return 0;
 }
 
+/* By number alone, whosever QP that is, as programs may that manage their own QPs. */
+static int accept_qpn(struct peer *peer, struct rdma_conn_param *param)
+{
+	struct ibv_qp *qp = peer->conn.id->qp;
+	int ret;
+
+	peer->conn.id->qp = NULL;
+	ret = rdma_accept(peer->conn.id, param);
+	peer->conn.id->qp = qp;
+	return ret;
+}
+
 static int do_accept(struct peer *peer)
 {
 	struct rdma_conn_param param;
 
 	conn_param(&peer->options, &param);
+	if (peer->options.qpn)
+		return accept_qpn(peer, &param);
 	if (!peer->conn.id->qp && prepare_qp(peer))
 		return -1;
 	if (rdma_accept(peer->conn.id, &param))
@@ -171,6 +240,14 @@ static int do_accept(struct peer *peer)
 static int do_reject(struct peer *peer)
 {
 	return rdma_reject(peer->conn.id, peer->options.pd, (uint8_t)peer->options.pd_len);
+}
+
+static int set_tos(struct rdma_cm_id *id, const struct options *options)
+{
+	uint8_t tos = (uint8_t)options->tos;
+
+	return tos ? rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &tos, sizeof(tos)) :
+		     0;
 }
 
 static int do_listen(const char *host, const char *port, const struct options *options)
@@ -188,7 +265,7 @@ static int do_listen(const char *host, const char *port, const struct options *o
 		return -1;
 	}
 	peer->listening = true;
-	if (rdma_bind_addr(id, (struct sockaddr *)&addr) ||
+	if (set_tos(id, options) || rdma_bind_addr(id, (struct sockaddr *)&addr) ||
 	    rdma_listen(id, (int)options->backlog)) {
 		int error = errno;
 
@@ -211,7 +288,7 @@ static int do_connect(const char *host, const char *port, const struct options *
 
 	parse_address(host, (unsigned int)parse_number(port, 65535), &addr);
 	if (options->src)
-		parse_address(options->src, 0, &src);
+		parse_address(options->src, options->sport, &src);
 	if (rdma_create_id(channel, &id, NULL, RDMA_PS_TCP))
 		return -1;
 	peer = new_peer(id, options);
@@ -220,6 +297,8 @@ static int do_connect(const char *host, const char *port, const struct options *
 		return -1;
 	}
 	peer->options.src = NULL;
+	if (set_tos(id, options))
+		return -1;
 	out_begin("CONNECTING");
 	out_int("id", peer->conn.number);
 	out_end();
@@ -235,7 +314,7 @@ static void connect_now(struct peer *peer)
 	int ret;
 
 	conn_param(&peer->options, &param);
-	if (prepare_qp(peer)) {
+	if (!peer->options.qpn && prepare_qp(peer)) {
 		out_error("rdma_create_qp", peer->conn.number);
 		return;
 	}
@@ -248,11 +327,26 @@ static void connect_now(struct peer *peer)
 	out_end();
 }
 
+static int do_error(struct peer *peer)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
+
+	errno = ibv_modify_qp(peer->conn.id->qp, &attr, IBV_QP_STATE);
+	return errno ? -1 : 0;
+}
+
+static int do_churn(struct peer *peer, unsigned int n)
+{
+	while (n--) {
+		conn_destroy_qp(&peer->conn);
+		if (prepare_qp(peer) || do_error(peer))
+			return -1;
+	}
+	return 0;
+}
+
 static int do_query(struct peer *peer)
 {
-	static const char * const names[] = {
-		"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR",
-	};
 	struct ibv_qp_init_attr init;
 	struct ibv_qp_attr attr;
 
@@ -261,10 +355,28 @@ static int do_query(struct peer *peer)
 		return -1;
 	out_begin("QP");
 	out_int("id", peer->conn.number);
-	out_text("state", attr.qp_state <= IBV_QPS_ERR ? names[attr.qp_state] : "?");
+	out_text("state", attr.qp_state <= IBV_QPS_ERR ? qp_states[attr.qp_state] : "?");
+	out_int("qp_num", peer->conn.id->qp->qp_num);
 	out_int("max_rd_atomic", attr.max_rd_atomic);
 	out_int("max_dest_rd_atomic", attr.max_dest_rd_atomic);
 	out_end();
+	return 0;
+}
+
+static int do_modify(struct peer *peer, const struct options *options)
+{
+	struct ibv_qp_attr attr = {
+		.qp_state = (enum ibv_qp_state)options->state,
+		.qp_access_flags = IBV_ACCESS_LOCAL_WRITE,
+	};
+	int mask = options->state < 0 ? IBV_QP_ACCESS_FLAGS : IBV_QP_STATE;
+	unsigned int n;
+
+	for (n = 0; n < options->n; n++) {
+		errno = ibv_modify_qp(peer->conn.id->qp, &attr, mask);
+		if (errno)
+			return -1;
+	}
 	return 0;
 }
 
@@ -301,6 +413,19 @@ static int parse_hex(const char *text, uint8_t *data, unsigned int *len)
 	return *text ? -1 : 0;
 }
 
+static int parse_state(const char *name, int *state)
+{
+	size_t i;
+
+	for (i = 0; i < sizeof(qp_states) / sizeof(qp_states[0]); i++) {
+		if (!strcmp(name, qp_states[i])) {
+			*state = (int)i;
+			return 0;
+		}
+	}
+	return -1;
+}
+
 static int parse_option(char *word, struct options *options)
 {
 	const struct {
@@ -316,7 +441,11 @@ static int parse_option(char *word, struct options *options)
 		{ "size", &options->size, 1 << 20 },
 		{ "depth", &options->depth, 1024 },
 		{ "backlog", &options->backlog, 65535 },
-		{ "n", &options->n, 1024 },
+		{ "sport", &options->sport, 65535 },
+		{ "n", &options->n, 1 << 20 },
+		{ "qpn", &options->qpn, 0xffffffff },
+		{ "tos", &options->tos, 255 },
+		{ "srq", &options->srq, 1 },
 	};
 	char *value = strchr(word, '=');
 	size_t i;
@@ -338,6 +467,10 @@ static int parse_option(char *word, struct options *options)
 		options->src = value;
 	else if (!strcmp(word, "auto"))
 		options->automatic = !strcmp(value, "accept") ? AUTO_ACCEPT : AUTO_REJECT;
+	else if (!strcmp(word, "state"))
+		return parse_state(value, &options->state);
+	else if (!strcmp(word, "then"))
+		options->then = !strcmp(value, "query") ? THEN_QUERY : THEN_DISCONNECT;
 	else if (!strcmp(word, "pd"))
 		return parse_hex(value, options->pd, &options->pd_len);
 	else
@@ -365,12 +498,34 @@ static int on_id(const char *command, const char *id, const struct options *opti
 		return do_rdma(peer, options, IBV_WR_RDMA_READ);
 	if (!strcmp(command, "write"))
 		return do_rdma(peer, options, IBV_WR_RDMA_WRITE);
+	if (!strcmp(command, "prepare")) {
+		peer->options = *options;
+		return prepare_qp(peer);
+	}
+	if (!strcmp(command, "modify"))
+		return do_modify(peer, options);
 	if (!strcmp(command, "query"))
 		return do_query(peer);
 	if (!strcmp(command, "disconnect"))
 		return rdma_disconnect(peer->conn.id);
 	if (!strcmp(command, "destroy"))
 		return destroy_peer(peer);
+	if (!strcmp(command, "destroy_srq"))
+		return conn_destroy_srq(&peer->conn);
+	if (!strcmp(command, "destroy_id"))
+		return destroy_id(peer);
+	if (!peer->conn.id->qp) {
+		errno = EINVAL;
+		return -1;
+	}
+	if (!strcmp(command, "error"))
+		return do_error(peer);
+	if (!strcmp(command, "churn"))
+		return do_churn(peer, options->n);
+	if (!strcmp(command, "destroy_qp")) {
+		rdma_destroy_qp(peer->conn.id);
+		return 0;
+	}
 	errno = ENOSYS;
 	return -1;
 }
@@ -425,6 +580,19 @@ static bool handle_command(char *line)
 
 /* ---- events ---- */
 
+static void out_address(const char *name, struct sockaddr *addr)
+{
+	char host[INET6_ADDRSTRLEN + IF_NAMESIZE + 1] = "", port[8] = "", text[80];
+
+	if (addr->sa_family)
+		getnameinfo(addr, addr->sa_family == AF_INET ? sizeof(struct sockaddr_in) :
+							       sizeof(struct sockaddr_in6),
+			    host, sizeof(host), port, sizeof(port),
+			    NI_NUMERICHOST | NI_NUMERICSERV);
+	snprintf(text, sizeof(text), "%s %s", host, port);
+	out_text(name, text);
+}
+
 static void print_event(const struct rdma_cm_event *event, const struct peer *peer,
 			const struct peer *listener)
 {
@@ -443,6 +611,8 @@ static void print_event(const struct rdma_cm_event *event, const struct peer *pe
 			param->private_data ? param->private_data_len : 0);
 		out_int("private_data_len", param->private_data_len);
 	}
+	out_address("local", rdma_get_local_addr(event->id));
+	out_address("remote", rdma_get_peer_addr(event->id));
 	out_end();
 }
 
@@ -462,12 +632,21 @@ static void on_request(const struct rdma_cm_event *event)
 		out_error("rdma_reject", peer->conn.number);
 }
 
+/* Before anything else: whoever reads the line of the event may be slower. */
+static void on_established(struct peer *peer)
+{
+	if (post_sends(peer, peer->options.established))
+		out_error("ibv_post_send", peer->conn.number);
+	if (peer->options.then == THEN_QUERY && do_query(peer))
+		out_error("ibv_query_qp", peer->conn.number);
+	if (peer->options.then == THEN_DISCONNECT && rdma_disconnect(peer->conn.id))
+		out_error("rdma_disconnect", peer->conn.number);
+}
+
 static void on_own_event(const struct rdma_cm_event *event, struct peer *peer)
 {
-	/* Before anything else: whoever reads the line may be slower. */
-	if (event->event == RDMA_CM_EVENT_ESTABLISHED && !event->status &&
-	    post_sends(peer, peer->options.established))
-		out_error("ibv_post_send", peer->conn.number);
+	if (event->event == RDMA_CM_EVENT_ESTABLISHED && !event->status)
+		on_established(peer);
 	print_event(event, peer, NULL);
 	if (event->event == RDMA_CM_EVENT_ADDR_RESOLVED &&
 	    rdma_resolve_route(peer->conn.id, RESOLVE_MS))
@@ -583,8 +762,10 @@ int agent_main(int argc, char **argv)
 {
 	bool command, cm_event;
 
-	if (argc != 1) {
-		fprintf(stderr, "usage: mpa2-cm %s\n", argv[0]);
+	if (argc == 2 && !strcmp(argv[1], "many")) {
+		conn_many();
+	} else if (argc != 1) {
+		fprintf(stderr, "usage: mpa2-cm %s [many]\n", argv[0]);
 		return 2;
 	}
 	channel = rdma_create_event_channel();

@@ -11,6 +11,6 @@ int main(int argc, char **argv)
 		return agent_main(argc - 1, argv + 1);
 	if (argc >= 2 && !strcmp(argv[1], "passive-first"))
 		return passive_first_main(argc - 1, argv + 1);
-	fprintf(stderr, "usage: mpa2-cm agent | passive-first [OPTION...]\n");
+	fprintf(stderr, "usage: mpa2-cm agent [many] | passive-first [OPTION...]\n");
 	return 2;
 }

@@ -2,7 +2,8 @@
 /*
  * mpa2-cm: a program on librdmacm that the end-to-end tests drive.
  *
- *   mpa2-cm agent              does what it is told on its standard input
+ *   mpa2-cm agent [many]       does what it is told on its standard input;
+ *                              with many more than 48 connections at a time
  *   mpa2-cm passive-first ...  connections whose passive side sends first
  *
  * Nothing in it knows about iw_mpa2: it is an ordinary rdma_cm application.
@@ -51,6 +52,8 @@ double now_ms(void);
  * @buffer: sends in its first half, receives in its second
  * @depth: work requests that each queue holds
  * @size: largest message
+ * @shared: set before the QP is made: its receives go to an SRQ of its own
+ * @srq: that SRQ
  */
 struct conn {
 	struct rdma_cm_id *id;
@@ -62,13 +65,28 @@ struct conn {
 	unsigned int depth;
 	size_t size;
 	unsigned int next_recv;
+	bool shared;
+	struct ibv_srq *srq;
 };
+
+/**
+ * conn_many() - get over a limit of libsiw, which takes one offset for an error
+ *
+ * Queues are mapped at offsets that count up by pages.  The one at 0x90000 is what
+ * the library has for "no queue", and then nothing else can be had: a process ends
+ * at 144 queues, three for each struct conn.  After this the first conn of a
+ * device also makes a CQ so large that this offset lies within it.
+ */
+void conn_many(void);
 
 /** conn_create_qp() - 0, or -1 with errno */
 int conn_create_qp(struct conn *conn, unsigned int depth, size_t size);
 
 /** conn_destroy_qp() - give back all but the id; the QP may be missing */
 void conn_destroy_qp(struct conn *conn);
+
+/** conn_destroy_srq() - 0, or -1 with errno: EBUSY while the QP is there */
+int conn_destroy_srq(struct conn *conn);
 
 /** conn_post_recv() - 0, or -1 with errno */
 int conn_post_recv(struct conn *conn);

@@ -17,6 +17,7 @@ double now_ms(void)
 
 void out_begin(const char *event)
 {
+	flockfile(stdout);	/* a line is one thread's */
 	printf("{\"t\": %.3f, \"event\": \"%s\"", now_ms(), event);
 }
 
@@ -51,6 +52,7 @@ void out_end(void)
 {
 	printf("}\n");
 	fflush(stdout);
+	funlockfile(stdout);
 }
 
 void out_error(const char *what, int id)

@@ -15,6 +15,49 @@ int set_nonblocking(int fd)
 	return flags < 0 ? -1 : fcntl(fd, F_SETFL, flags | O_NONBLOCK);
 }
 
+static int create_srq(struct conn *conn)
+{
+	struct ibv_srq_init_attr attr = { .attr = { .max_wr = conn->depth, .max_sge = 1 } };
+
+	if (!conn->shared)
+		return 0;
+	conn->srq = ibv_create_srq(conn->id->pd, &attr);
+	return conn->srq ? 0 : -1;
+}
+
+int conn_destroy_srq(struct conn *conn)
+{
+	if (!conn->srq) {
+		errno = ENOENT;
+		return -1;
+	}
+	errno = ibv_destroy_srq(conn->srq);
+	if (errno)
+		return -1;
+	conn->srq = NULL;
+	return 0;
+}
+
+/* CQEs of 32 octets each, for 0x90 pages and more. */
+#define SPACER_CQES 20000
+
+static bool many;
+static const struct ibv_context *spaced;
+
+void conn_many(void)
+{
+	many = true;
+}
+
+/* Stays as long as its device is open. */
+static int make_room(struct ibv_context *verbs)
+{
+	if (!many || spaced == verbs)
+		return 0;
+	spaced = verbs;
+	return ibv_create_cq(verbs, SPACER_CQES, NULL, NULL, 0) ? 0 : -1;
+}
+
 static int create_queues(struct conn *conn)
 {
 	struct ibv_qp_init_attr attr = {
@@ -28,6 +71,8 @@ static int create_queues(struct conn *conn)
 		},
 	};
 
+	if (make_room(conn->id->verbs))
+		return -1;
 	conn->channel = ibv_create_comp_channel(conn->id->verbs);
 	if (!conn->channel || set_nonblocking(conn->channel->fd))
 		return -1;
@@ -37,9 +82,12 @@ static int create_queues(struct conn *conn)
 	errno = ibv_req_notify_cq(conn->cq, 0);
 	if (errno)
 		return -1;
+	if (create_srq(conn))
+		return -1;
 	attr.send_cq = conn->cq;
 	attr.recv_cq = conn->cq;
-	return rdma_create_qp(conn->id, NULL, &attr);
+	attr.srq = conn->srq;
+	return rdma_create_qp(conn->id, conn->srq ? conn->srq->pd : NULL, &attr);
 }
 
 int conn_create_qp(struct conn *conn, unsigned int depth, size_t size)
@@ -67,6 +115,8 @@ void conn_destroy_qp(struct conn *conn)
 {
 	if (conn->id && conn->id->qp)
 		rdma_destroy_qp(conn->id);
+	if (conn->srq)
+		conn_destroy_srq(conn);
 	if (conn->mr)
 		ibv_dereg_mr(conn->mr);
 	if (conn->cq)
@@ -102,7 +152,8 @@ int conn_post_recv(struct conn *conn)
 	struct ibv_recv_wr wr = { .wr_id = number, .sg_list = &sge, .num_sge = 1 };
 	struct ibv_recv_wr *bad;
 
-	errno = ibv_post_recv(conn->id->qp, &wr, &bad);
+	errno = conn->srq ? ibv_post_srq_recv(conn->srq, &wr, &bad) :
+			    ibv_post_recv(conn->id->qp, &wr, &bad);
 	return errno ? -1 : 0;
 }
 
