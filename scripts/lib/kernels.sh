@@ -27,6 +27,23 @@ need_kernel_packages() {
         binutils pahole
 }
 
+# supported_kernels: those that Kbuild takes, by version.
+supported_kernels() {
+    sed -n 's/^mpa2-kernels := //p' "$IW_TOP/Kbuild"
+}
+
+is_supported() {
+    case " $(supported_kernels) " in
+    *" $(printf '%s' "$1" | cut -d. -f1,2) "*) return 0 ;;
+    esac
+    return 1
+}
+
+# not_supported RELEASE: the words for it.
+not_supported() {
+    printf 'kernel %s is not supported: iw_mpa2 is for %s' "$1" "$(supported_kernels)"
+}
+
 # The release of Debian's kernel that linux-headers-amd64 stands for.
 debian_release() {
     dpkg-query -W -f='${Depends}' linux-headers-amd64 |
@@ -98,6 +115,7 @@ need_kernel() {
         "$IW_TOP/scripts/build-kernel" "$1" >/dev/null
         return
     fi
+    is_supported "$1" || die "$(not_supported "$1")"
     need_packages make gcc g++ libc6-dev binutils pahole kmod
     [ -e "$(kernel_build "$1")/Makefile" ] || need_packages "linux-headers-$1"
     [ -e "$(kernel_build "$1")/Makefile" ] ||

@@ -2,6 +2,7 @@
 """Results of tests as JUnit XML: write a case, convert KUnit's, add all up.
 
     results.py case FILE SUITE NAME [--failure TEXT | --skip TEXT]
+    results.py cases FILE SUITE < lines of NAME, or NAME <tab> WHY IT FAILED
     results.py kunit KTAP.json FILE
     results.py verdict VM_LOG_DIRECTORY FILE
     results.py sum DIRECTORY
@@ -127,6 +128,9 @@ def main():
     case.add_argument("name")
     case.add_argument("--failure")
     case.add_argument("--skip")
+    cases = commands.add_parser("cases")
+    cases.add_argument("file")
+    cases.add_argument("suite")
     kunit = commands.add_parser("kunit")
     kunit.add_argument("source")
     kunit.add_argument("target")
@@ -138,6 +142,10 @@ def main():
     args = parser.parse_args()
     if args.command == "case":
         add_case(args.file, args.suite, args.name, args.failure, args.skip)
+    elif args.command == "cases":
+        for line in sys.stdin.read().splitlines():
+            name, _, why = line.partition("\t")
+            add_case(args.file, args.suite, name, why)
     elif args.command == "kunit":
         convert_kunit(args.source, args.target)
     elif args.command == "verdict":

@@ -118,11 +118,33 @@ def strip_time(line):
     return re.sub(r"^\s*(<\d+>)?\[\s*\d+\.\d+\](\[[^\]]*\])?\s*", "", line)
 
 
-def kernel_findings(facts, kernel_log, console_log):
+# What vmalloc() says of an allocation of its own that has failed, with a trace.
+FAILED_ALLOCATION = re.compile(r"vmalloc error: size \d+, .*(allocation|allocate).* mode:0x")
+
+
+def without_failed_allocations(messages):
+    """Without the traces of such words, where allocations fail on purpose: the next
+    one after them, not those of anything else.
+    """
+    theirs = False
+    for message in messages:
+        if FAILED_ALLOCATION.search(message):
+            theirs = True
+        elif theirs and "Call Trace:" in message:
+            theirs = False
+        else:
+            yield message
+
+
+def kernel_findings(facts, kernel_log, console_log, allocations_fail=False):
     """All that the kernel complained about, in words."""
-    found = complaints(kernel_messages(kernel_log))
+    found = []
     # The console has what could not leave by the port any more.
-    found += complaints(strip_time(line) for line in console_log.splitlines())
+    for messages in (kernel_messages(kernel_log),
+                     [strip_time(line) for line in console_log.splitlines()]):
+        if allocations_fail:
+            messages = without_failed_allocations(messages)
+        found += complaints(messages)
     found = [f"kernel: {text}" for text in without_repeats(found)]
     if len(found) > MAX_LISTED:
         found[MAX_LISTED:] = [f"kernel: {len(found) - MAX_LISTED} more lines of that sort"]
@@ -141,11 +163,11 @@ def kernel_findings(facts, kernel_log, console_log):
 class Verdict:
     """The outcome of one run."""
 
-    def __init__(self, directory, timed_out=False, kernel_counts=True):
+    def __init__(self, directory, timed_out=False, kernel_counts=True, allocations_fail=False):
         self.facts = parse_facts(read(directory, "result.txt"))
         self.kernel = kernel_findings(
             self.facts, read(directory, "kernel.log") + read(directory, "kernel-end.log"),
-            read(directory, "console.log"))
+            read(directory, "console.log"), allocations_fail)
         self.kernel_counts = kernel_counts
         self.timed_out = timed_out
         self.ended = "end" in self.facts

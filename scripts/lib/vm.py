@@ -58,6 +58,9 @@ def kernel_command_line(flavour, interactive, emulated):
         # Seconds without progress before a CPU counts as stuck. An emulated
         # one shares the host's with others.
         "watchdog_thresh=30", "rcupdate.rcu_cpu_stall_timeout=60",
+        # Or each trace event that is switched patches the scheduler, and an
+        # emulated processor that is just there may never come out of it.
+        "trace_options=norecord-cmd",
     ]
     if emulated:
         # The guest finds the emulated counters unsynchronized, which they are
@@ -243,6 +246,7 @@ def parse(argv):
     parser.add_argument("--env", action="append", default=[])
     parser.add_argument("--interactive", action="store_true")
     parser.add_argument("--no-kernel-verdict", action="store_true")
+    parser.add_argument("--allocations-fail", action="store_true")
     parser.add_argument("command", nargs="+")
     return parser.parse_args(argv)
 
@@ -283,7 +287,7 @@ def main():
         machine.stop()
     if args.interactive:
         return 0
-    verdict = Verdict(args.log, timed_out, not args.no_kernel_verdict)
+    verdict = Verdict(args.log, timed_out, not args.no_kernel_verdict, args.allocations_fail)
     report(verdict, args.log, time.monotonic() - begun)
     return verdict.exit_status
 
