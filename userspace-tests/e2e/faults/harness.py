@@ -253,6 +253,11 @@ class Conn:
 
     end_before = None
 
+    @property
+    def unseen(self):
+        """What is sent over a link that is down comes when it is up again, if ever."""
+        return self.cell.fault in ("link-down", "carrier-lost", "netdev-del")
+
     def mark(self):
         """From here counts what happens."""
         if self.cell.state in ("TERM", "REJ"):
@@ -261,7 +266,8 @@ class Conn:
     def last_at(self):
         """When the last thing was said at either end."""
         times = [at for at, _ in self.app.events_of(self.id)]
-        if self.wire and self.wire.ended_at and self.wire.end != self.end_before:
+        if self.wire and self.wire.ended_at and self.wire.end != self.end_before and \
+                not self.unseen:
             times.append(self.wire.ended_at)
         return max(times, default=None)
 

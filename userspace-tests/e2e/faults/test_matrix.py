@@ -142,10 +142,8 @@ def meet(batch):
 def as_seen(conn):
     """The outcome so far that is among the right ones, or None."""
     app, peer = conn.app_view(), conn.wire_view()
-    unseen = conn.cell.fault in ("link-down", "carrier-lost") or conn.batch.unit == "netdev-del"
     for outcome in conn.cell.outcomes:
-        # What is sent over a link that is down comes when it is up again, if ever.
-        if app == outcome.app and (peer == outcome.peer or unseen or not conn.wire or
+        if app == outcome.app and (peer == outcome.peer or conn.unseen or not conn.wire or
                                    conn.wire.end == "ours"):
             return outcome
     return None
