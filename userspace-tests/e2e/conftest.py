@@ -226,8 +226,12 @@ class Agent:
             self.tell("quit")
             self.process.wait(timeout=seconds(20))
         finally:
-            self.process.kill()
-            self.process.wait()
+            self.kill()
+
+    def kill(self):
+        """End the application, whatever it does."""
+        self.process.kill()
+        self.process.wait()
 
 
 class Raw:
@@ -300,8 +304,10 @@ class TellsAtOnce:
     def pytest_runtest_logreport(self, report):
         """Called by pytest."""
         if report.failed:
+            crash = getattr(report.longrepr, "reprcrash", None)
+            why = crash.message if crash else str(report.longrepr)
             self.config.pluginmanager.get_plugin("terminalreporter").write_line(
-                f" FAILED {report.nodeid} ({report.when})", red=True)
+                f" FAILED {report.nodeid} ({report.when}): {why[:400]}", red=True)
 
 
 def pytest_configure(config):
@@ -356,24 +362,35 @@ def fixture_hostb(hosts):
 @pytest.fixture(scope="session", name="agents")
 def fixture_agents(hosts):
     """One application on each host, for the whole session."""
-    agents = Agent(hosts[0]), Agent(hosts[1])
+    agents = [Agent(hosts[0]), Agent(hosts[1])]
     yield agents
     for agent in agents:
         agent.close()
 
 
+def lend(agents, number):
+    """One of them for one test. One that cannot be reset fails that test, not the rest."""
+    yield agents[number]
+    cleared = False
+    try:
+        agents[number].reset()
+        cleared = True
+    finally:
+        if not cleared:
+            agents[number].kill()
+            agents[number] = Agent(agents[number].host)
+
+
 @pytest.fixture(name="initiator")
 def fixture_initiator(agents):
     """The application of hosta, with nothing open."""
-    yield agents[0]
-    agents[0].reset()
+    yield from lend(agents, 0)
 
 
 @pytest.fixture(name="responder")
 def fixture_responder(agents):
     """The application of hostb, with nothing open."""
-    yield agents[1]
-    agents[1].reset()
+    yield from lend(agents, 1)
 
 
 @pytest.fixture(name="set_parameter")

@@ -616,9 +616,8 @@ static void print_event(const struct rdma_cm_event *event, const struct peer *pe
 	out_end();
 }
 
-static void on_request(const struct rdma_cm_event *event)
+static void on_request(const struct rdma_cm_event *event, const struct peer *listener)
 {
-	struct peer *listener = event->listen_id->context;
 	struct peer *peer = new_peer(event->id, &listener->options);
 
 	print_event(event, peer, listener);
@@ -645,36 +644,42 @@ static void on_established(struct peer *peer)
 
 static void on_own_event(const struct rdma_cm_event *event, struct peer *peer)
 {
-	if (event->event == RDMA_CM_EVENT_ESTABLISHED && !event->status)
+	bool here = !peer->leaving;
+
+	if (here && event->event == RDMA_CM_EVENT_ESTABLISHED && !event->status)
 		on_established(peer);
 	print_event(event, peer, NULL);
-	if (event->event == RDMA_CM_EVENT_ADDR_RESOLVED &&
+	if (here && event->event == RDMA_CM_EVENT_ADDR_RESOLVED &&
 	    rdma_resolve_route(peer->conn.id, RESOLVE_MS))
 		out_error("rdma_resolve_route", peer->conn.number);
-	if (event->event == RDMA_CM_EVENT_ROUTE_RESOLVED)
+	if (here && event->event == RDMA_CM_EVENT_ROUTE_RESOLVED)
 		connect_now(peer);
 }
 
 static void handle_cm_event(void)
 {
 	struct rdma_cm_event *event, copy;
+	const struct peer *listener;
 	uint8_t data[256];
 
+	/* What poll() saw goes when destroy_id_thread() destroys its id before we come. */
 	if (rdma_get_cm_event(channel, &event))
 		return;
-	/* Acknowledged before it is handled, since a handler may destroy ids. */
+	if (event->event != RDMA_CM_EVENT_CONNECT_REQUEST) {
+		/* Its id stays until it is acknowledged. */
+		on_own_event(event, event->id->context);
+		rdma_ack_cm_event(event);
+		return;
+	}
+	/* Acknowledged before it is handled, since the handler may destroy its id. */
+	listener = event->listen_id->context;
 	copy = *event;
-	if (event->param.conn.private_data &&
-	    event->event >= RDMA_CM_EVENT_CONNECT_REQUEST &&
-	    event->event <= RDMA_CM_EVENT_DISCONNECTED) {
+	if (event->param.conn.private_data) {
 		memcpy(data, event->param.conn.private_data, event->param.conn.private_data_len);
 		copy.param.conn.private_data = data;
 	}
 	rdma_ack_cm_event(event);
-	if (copy.event == RDMA_CM_EVENT_CONNECT_REQUEST)
-		on_request(&copy);
-	else
-		on_own_event(&copy, copy.id->context);
+	on_request(&copy, listener);
 }
 
 static void print_completion(const struct peer *peer, const struct ibv_wc *wc)
@@ -771,6 +776,10 @@ int agent_main(int argc, char **argv)
 	channel = rdma_create_event_channel();
 	if (!channel) {
 		perror("rdma_create_event_channel");
+		return 1;
+	}
+	if (set_nonblocking(channel->fd)) {
+		perror("fcntl");
 		return 1;
 	}
 	out_begin("READY");
