@@ -122,8 +122,6 @@ static const char *judge_stream(const struct behaviour *app, uint32_t msn,
 			return all_right();
 		if (parsed != PARSED_WHOLE || fpdu.length < 14)
 			return "octets that are no FPDU";
-		if (over)
-			return "an FPDU behind a Terminate";
 		if (trial.crc && !fpdu.crc_good)
 			return "an FPDU with a wrong CRC (MPA-19)";
 		if ((fpdu.ulpdu[0] & 0x43) != 0x41 || (fpdu.ulpdu[1] & 0xf0) != 0x40)
@@ -136,6 +134,9 @@ static const char *judge_stream(const struct behaviour *app, uint32_t msn,
 			saw(OUT_MESSAGE);
 			break;
 		case OP_TERMINATE:
+			/* siw's own: what its sender was at comes behind it. */
+			if (over)
+				return "a second Terminate";
 			over = true;
 			saw(OUT_TERMINATE);
 			break;
