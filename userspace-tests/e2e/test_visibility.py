@@ -183,6 +183,7 @@ def test_outcomes_of_a_responder(responder, dial, counted, set_parameter, outcom
     assert counted.ended("responder") == {outcome: 1}
 
 
+@pytest.mark.slow
 def test_outcomes_refused_and_aborted(responder, dial, counted, set_parameter):
     port = listen(responder, "")
     set_parameter(accept_enhanced="N")

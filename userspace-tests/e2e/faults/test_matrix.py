@@ -43,8 +43,12 @@ def unit_of(cell):
     return cell.fault
 
 
-# A share leaves out the dearest units, of which another has nearly the same.
-NOT_IN_A_SHARE = {"link-del-us-first", "link-del-cm-first", "netns-del of hostb"}
+# A share leaves out the dearest units, of which another has nearly the same; a small one
+# some more.
+NOT_IN_A_SHARE = {"link-del-us-first", "link-del-cm-first", "netns-del of hostb",
+                  "link-down of hostb"}
+if SHARE > 8:
+    NOT_IN_A_SHARE |= {"netdev-del", "listener-closed", "rst", "qp-error"}
 ALL_CELLS = list(cells())
 CELLS = [cell for cell in ALL_CELLS if SHARE == 1 or
          has_its_turn(cell.name) and unit_of(cell) not in NOT_IN_A_SHARE]
