@@ -213,6 +213,25 @@ int mpa2_tcp_listen(struct socket *sock, int backlog)
 	return kernel_listen(sock, backlog);
 }
 
+/*
+ * The kernel's own sockets have callback locks of a lockdep class of their own,
+ * but one that was accepted has that of the processes' sockets.  There it does
+ * not belong: whoever closes a listener takes the lock of each connection that
+ * nobody has accepted inside its slock, and siw takes ours with softirqs on.
+ * What siw has was accepted, so these two never are one lock.
+ */
+static void set_callback_lock_class(struct sock *sk, struct sock *listener)
+{
+#ifdef CONFIG_DEBUG_LOCK_ALLOC
+	struct lockdep_map *kernels = &listener->sk_callback_lock.dep_map;
+
+	lock_sock(sk);
+	lockdep_set_class_and_name(&sk->sk_callback_lock, kernels->key,
+				   kernels->name);
+	release_sock(sk);
+#endif
+}
+
 /**
  * mpa2_tcp_accept() - take one connection, without waiting
  * @listener: a listening socket
@@ -223,7 +242,11 @@ int mpa2_tcp_listen(struct socket *sock, int backlog)
  */
 int mpa2_tcp_accept(struct socket *listener, struct socket **sock)
 {
-	return kernel_accept(listener, sock, O_NONBLOCK);
+	int ret = kernel_accept(listener, sock, O_NONBLOCK);
+
+	if (!ret)
+		set_callback_lock_class((*sock)->sk, listener->sk);
+	return ret;
 }
 
 /**

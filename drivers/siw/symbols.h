@@ -36,8 +36,7 @@ extern struct mpa2_siw_callbacks mpa2_siw_callbacks;
 
 /*
  * Lock classes of objects that outlive this module need keys and names that do
- * too: they are addresses inside siw, which every cep belongs to.  A socket
- * outlives siw, too; see mpa2_siw_set_lock_class().
+ * too: they are addresses inside siw, which every cep belongs to.
  */
 enum mpa2_lock_key {
 	MPA2_KEY_CEP_LOCK = 0,
