@@ -213,8 +213,7 @@ int mpa2_tcp_listen(struct socket *sock, int backlog)
 	return kernel_listen(sock, backlog);
 }
 
-/*
- * The kernel's own sockets have callback locks of a lockdep class of their own,
+/* The kernel's own sockets have callback locks of a lockdep class of their own,
  * but one that was accepted has that of the processes' sockets.  There it does
  * not belong: whoever closes a listener takes the lock of each connection that
  * nobody has accepted inside its slock, and siw takes ours with softirqs on.
