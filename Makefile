@@ -4,7 +4,7 @@
 KVER ?= $(shell uname -r)
 export SIW_KO KDIR
 
-.PHONY: module siw vm demo check check-long conformance bench man clean help
+.PHONY: module siw vm demo check check-long lint conformance bench man clean help
 
 module:
 	@set -e; ko=$$(scripts/build-module $(KVER)); cp "$$ko" iw_mpa2.ko; \
@@ -26,6 +26,9 @@ check:
 check-long:
 	@scripts/check-long
 
+lint:
+	@scripts/lint
+
 conformance:
 	@scripts/conformance --write
 
@@ -45,6 +48,7 @@ help:
 	@echo 'make demo         two hosts in a virtual machine: stock siw, then iw_mpa2'
 	@echo 'make check        all tests (scripts/check PART... for some, --list names them)'
 	@echo 'make check-long   what takes too long for every time'
+	@echo 'make lint         style, static checks and spelling alone'
 	@echo 'make conformance  which requirements lack a test; writes Documentation/conformance.rst'
 	@echo 'make bench        the data path with the module against stock siw'
 	@echo 'make man          the manual page'
