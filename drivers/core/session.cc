@@ -33,15 +33,16 @@ struct Session {
 	Phase phase;
 	uint8_t active;
 	uint8_t enhanced;
-	uint8_t told;		/* the local end waits for the session's end */
-	uint8_t control_out;	/* a control chunk is neither acked nor answered */
-	uint8_t terminated;	/* our Terminate was sent */
-	uint8_t terminate_due;	/* it waits for control_out (SCTP-20) */
-	uint8_t peer_final;	/* the peer sends nothing more */
-	uint8_t linger_over;	/* T_fin ran out */
-	uint8_t early_segment;	/* the next chunk waits for the ULP's decision */
+	uint8_t told;          /* the local end waits for the session's end */
+	uint8_t control_out;   /* a control chunk is neither acked nor answered */
+	uint8_t terminated;    /* our Terminate was sent */
+	uint8_t terminate_due; /* it waits for control_out (SCTP-20) */
+	uint8_t peer_final;    /* the peer sends nothing more */
+	uint8_t linger_over;   /* T_fin ran out */
+	uint8_t early_segment; /* the next chunk waits for the ULP's decision */
 	uint8_t lost;
 	uint8_t fault;
+	uint8_t ssn_octets[MPA2_SSN_OCTETS]; /* of the segment that goes out */
 	uint8_t tx[MPA2_CONTROL_MAX];
 };
 
@@ -72,7 +73,8 @@ public:
 
 	void Add(mpa2_session_action_type type, const uint8_t *octets, size_t len)
 	{
-		Put({ static_cast<uint8_t>(type), 0, octets, static_cast<uint32_t>(len) });
+		Put({ static_cast<uint8_t>(type), 0, octets,
+		      static_cast<uint32_t>(len) });
 	}
 
 private:
@@ -188,7 +190,8 @@ void SendTerminate(Session &session, Actions &actions)
 mpa2_function Enhanced(const Session &session, mpa2_function code)
 {
 	return static_cast<mpa2_function>(
-		code + (session.enhanced ? MPA2_FN_ENHANCED_INITIATE - MPA2_FN_INITIATE : 0));
+		code +
+		(session.enhanced ? MPA2_FN_ENHANCED_INITIATE - MPA2_FN_INITIATE : 0));
 }
 
 /* ---- the end ---- */
@@ -482,15 +485,15 @@ void OnReject(Session &session, const mpa2_session_event &event, Actions &action
 
 void OnSegment(Session &session, const mpa2_session_event &event, Actions &actions)
 {
-	Writer ssn(session.tx, sizeof(session.tx));
+	Writer ssn(session.ssn_octets, sizeof(session.ssn_octets));
 
 	if (session.unacked >= MPA2_UNACKED_MAX)
 		return;
 	ssn.Write(session.tx_ssn);
-	actions.Add(MPA2_SACT_SEND_SEGMENT, session.tx, ssn.size());
+	actions.Add(MPA2_SACT_SEND_SEGMENT, session.ssn_octets, ssn.size());
 	Count(session);
 	if (IsTerminate(event.octets, event.octets_len))
-		Enter(session, MPA2_END_LOCAL, actions);
+		End(session, MPA2_END_LOCAL, actions);
 }
 
 void OnClose(Session &session, const mpa2_session_event &, Actions &actions)
@@ -611,7 +614,8 @@ extern "C" void mpa2_session_look(const mpa2_session *opaque, mpa2_session_info 
 	info->active = session.active;
 	info->enhanced = session.enhanced;
 	info->fault = session.fault;
-	info->may_send = session.phase == Phase::kOpen && session.unacked < MPA2_UNACKED_MAX;
+	info->may_send =
+		session.phase == Phase::kOpen && session.unacked < MPA2_UNACKED_MAX;
 	info->tx_ssn = session.tx_ssn;
 	info->rx_ssn = session.rx_ssn;
 	info->unacked = session.unacked;
