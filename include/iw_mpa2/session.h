@@ -92,8 +92,7 @@ struct mpa2_chunk {
  * @ppid: its payload protocol identifier
  * @octets: the user data, whole
  * @len: how many octets
- * @chunk: filled as far as can be; its octets lie in @octets.  The private data of
- * 	a Terminate is left out.
+ * @chunk: filled as far as can be, with octets in @octets, but none of a Terminate
  *
  * Return: enum mpa2_chunk_fault.
  *
@@ -240,10 +239,8 @@ struct mpa2_session_event {
 
 enum mpa2_session_action_type {
 	MPA2_SACT_NONE = 0,
-	MPA2_SACT_SEND,		/* octets as PPID 17, unordered; valid until the next
-				 * event */
-	MPA2_SACT_SEND_SEGMENT,	/* octets (the DDP-SSN) and then the segment of the
-				 * event as PPID 16, unordered */
+	MPA2_SACT_SEND,		/* octets as PPID 17; valid until the next event */
+	MPA2_SACT_SEND_SEGMENT,	/* octets, then the event's, as PPID 16 */
 	MPA2_SACT_HOLD,		/* arg: slot; keep the event's chunk there */
 	MPA2_SACT_DROP_HELD,	/* forget all slots */
 	MPA2_SACT_REQUEST,	/* octets: private data */
@@ -312,7 +309,8 @@ void mpa2_session_init(struct mpa2_session *session);
  * @actions: what is to be done, in this order
  *
  * An event that the state does not know changes nothing and yields no action.
- * After each event the shell asks mpa2_session_ready().
+ * What is sent goes unordered (SCTP-07); the octets of MPA2_SACT_SEND_SEGMENT are
+ * the DDP-SSN before the segment of the event.  After each event the shell asks mpa2_session_ready().
  */
 void mpa2_session_feed(struct mpa2_session *session,
 			const struct mpa2_session_event *event,

@@ -36,7 +36,7 @@ public:
 
 	/* "SEND(hex)", "DELIVER(15)", "ENDED(4)", ... of this event and of what was
 	 * held until it. */
-	Names Feed(mpa2_session_event event)
+	Names Feed(const mpa2_session_event &event)
 	{
 		Names names = One(event, nullptr);
 
