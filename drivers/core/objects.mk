@@ -8,4 +8,6 @@ mpa2-core-objs := \
 	drivers/core/conn.o \
 	drivers/core/initiator.o \
 	drivers/core/responder.o \
+	drivers/core/chunk.o \
+	drivers/core/session.o \
 	drivers/core/text.o

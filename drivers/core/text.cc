@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Words for logs and dumps. */
-#include <iw_mpa2/core.h>
+#include <iw_mpa2/session.h>
 
 extern "C" const char *mpa2_cause_text(unsigned int cause)
 {
@@ -111,5 +111,71 @@ extern "C" const char *mpa2_rtr_text(unsigned int kind)
 		return "read";
 	default:
 		return "unknown";
+	}
+}
+
+extern "C" const char *mpa2_function_text(unsigned int code)
+{
+	switch (code) {
+	case MPA2_FN_INITIATE:
+		return "initiate";
+	case MPA2_FN_ACCEPT:
+		return "accept";
+	case MPA2_FN_REJECT:
+		return "reject";
+	case MPA2_FN_TERMINATE:
+		return "terminate";
+	case MPA2_FN_ENHANCED_INITIATE:
+		return "enhanced-initiate";
+	case MPA2_FN_ENHANCED_ACCEPT:
+		return "enhanced-accept";
+	case MPA2_FN_ENHANCED_REJECT:
+		return "enhanced-reject";
+	default:
+		return "unknown";
+	}
+}
+
+extern "C" const char *mpa2_session_state_text(unsigned int state)
+{
+	switch (state) {
+	case MPA2_SS_IDLE:
+		return "idle";
+	case MPA2_SS_A_WAIT:
+		return "wait-reply";
+	case MPA2_SS_P_WAIT:
+		return "ulp";
+	case MPA2_SS_OPEN:
+		return "open";
+	case MPA2_SS_END:
+		return "end";
+	default:
+		return "unknown";
+	}
+}
+
+extern "C" const char *mpa2_chunk_fault_text(unsigned int fault)
+{
+	switch (fault) {
+	case MPA2_CHUNK_GOOD:
+		return "no fault";
+	case MPA2_CHUNK_BAD_PPID:
+		return "unknown payload protocol";
+	case MPA2_CHUNK_SHORT:
+		return "impossible length";
+	case MPA2_CHUNK_PD_TOO_LONG:
+		return "too much private data";
+	case MPA2_CHUNK_NO_ENHANCED_DATA:
+		return "enhanced chunk without enhanced data";
+	case MPA2_CHUNK_BAD_CODE:
+		return "unknown function code";
+	case MPA2_CHUNK_OUT_OF_PLACE:
+		return "chunk fits no legal sequence";
+	case MPA2_CHUNK_BAD_SSN:
+		return "impossible DDP-SSN";
+	case MPA2_CHUNK_NO_ROOM:
+		return "too much out of order";
+	default:
+		return "unknown fault";
 	}
 }

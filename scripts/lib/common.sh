@@ -33,6 +33,11 @@ die() {
     exit 1
 }
 
+# core_fuzz_targets: the names of the core's fuzz targets; CMakeLists.txt has the list.
+core_fuzz_targets() {
+    sed -n 's/^set(TARGETS \(.*\))$/\1/p' "$IW_TOP/userspace-tests/core/CMakeLists.txt"
+}
+
 # quietly LABEL LOG COMMAND...: run with the output in LOG; a line every 15 s
 # while it lasts; the end of LOG is shown when it fails.
 quietly() {
