@@ -75,7 +75,7 @@ static int make_choice(const struct iw_mpa2_options *options, struct mpa2_choice
 		     BIT(MPA2_SET_DEPTHS) != IW_MPA2_DEPTHS ||
 		     BIT(MPA2_SET_FENCE) != IW_MPA2_FENCE ||
 		     BIT(MPA2_SET_CRC) != IW_MPA2_CRC);
-	if (options->set & ~(BIT(MPA2_SET_TIMEOUT) - 1))
+	if (options->set & ~(BIT(MPA2_SET_TRANSPORT) - 1))
 		return -EINVAL;
 	if ((options->set & IW_MPA2_RTR) && check_rtr(options->rtr))
 		return -EINVAL;

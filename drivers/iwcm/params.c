@@ -23,6 +23,7 @@ static struct mpa2_choice params = {
 				       MPA2_RTR_SEND },
 		},
 		.fence = MPA2_FENCE_ALWAYS,
+		.transport = MPA2_TRANSPORT_TCP,
 		.timeout_ms = {
 			[MPA2_TIMER_CONNECT] = 10000,
 			[MPA2_TIMER_REQUEST] = 5000,
@@ -164,6 +165,8 @@ MPA2_SETTING_PARAM(fence, MPA2_SET_FENCE, "string",
 		   "responder: hold sends until the first FPDU: always, or p2p (only when A=1) (default always)");
 MPA2_SETTING_PARAM(crc, MPA2_SET_CRC, "bool",
 		   "ask for CRC32c in our frames; the peer's wish is always honoured (default N)");
+MPA2_SETTING_PARAM(transport, MPA2_SET_TRANSPORT, "string",
+		   "what carries connections: tcp, sctp, or sctp-or-tcp; with the latter two listeners take both (default tcp)");
 MPA2_SETTING_PARAM(connect_timeout_ms, MPA2_SET_TIMEOUT + MPA2_TIMER_CONNECT, "uint",
 		   "initiator: TCP connection set-up, in milliseconds (default 10000)");
 MPA2_SETTING_PARAM(request_timeout_ms, MPA2_SET_TIMEOUT + MPA2_TIMER_REQUEST, "uint",

@@ -357,6 +357,7 @@ RULE_SETTING(fallback, MPA2_SET_FALLBACK);
 RULE_SETTING(depths, MPA2_SET_DEPTHS);
 RULE_SETTING(fence, MPA2_SET_FENCE);
 RULE_SETTING(crc, MPA2_SET_CRC);
+RULE_SETTING(transport, MPA2_SET_TRANSPORT);
 RULE_SETTING(connect_timeout_ms, MPA2_SET_TIMEOUT + MPA2_TIMER_CONNECT);
 RULE_SETTING(request_timeout_ms, MPA2_SET_TIMEOUT + MPA2_TIMER_REQUEST);
 RULE_SETTING(reply_timeout_ms, MPA2_SET_TIMEOUT + MPA2_TIMER_REPLY);
@@ -379,6 +380,7 @@ static struct configfs_attribute *rule_attributes[] = {
 	&rule_attr_depths,
 	&rule_attr_fence,
 	&rule_attr_crc,
+	&rule_attr_transport,
 	&rule_attr_connect_timeout_ms,
 	&rule_attr_request_timeout_ms,
 	&rule_attr_reply_timeout_ms,

@@ -69,6 +69,25 @@ static int parse_either(const char *text, const char *first, const char *second,
 	return 0;
 }
 
+static const char *const transports[MPA2_TRANSPORT_NR] = {
+	[MPA2_TRANSPORT_TCP] = "tcp",
+	[MPA2_TRANSPORT_SCTP] = "sctp",
+	[MPA2_TRANSPORT_SCTP_OR_TCP] = "sctp-or-tcp",
+};
+
+static int parse_transport(const char *text, enum mpa2_transport *transport)
+{
+	int which;
+
+	for (which = 0; which < MPA2_TRANSPORT_NR; which++) {
+		if (sysfs_streq(text, transports[which])) {
+			*transport = which;
+			return 0;
+		}
+	}
+	return -EINVAL;
+}
+
 static int parse_depths(const char *text, struct mpa2_policy *policy)
 {
 	bool ulp;
@@ -116,6 +135,8 @@ static int parse_value(struct mpa2_settings *s, enum mpa2_setting which,
 		ret = kstrtobool(text, &yes);
 		s->policy.crc = yes;
 		return ret;
+	case MPA2_SET_TRANSPORT:
+		return parse_transport(text, &s->transport);
 	default:
 		ret = parse_number(text, MPA2_TIMEOUT_MIN_MS, MPA2_TIMEOUT_MAX_MS,
 				   &number);
@@ -146,6 +167,8 @@ const char *mpa2_setting_expected(enum mpa2_setting which)
 		return "negotiate or ulp";
 	case MPA2_SET_FENCE:
 		return "always or p2p";
+	case MPA2_SET_TRANSPORT:
+		return "tcp, sctp or sctp-or-tcp";
 	case MPA2_SET_FALLBACK:
 	case MPA2_SET_CRC:
 		return "Y or N";
@@ -215,6 +238,8 @@ int mpa2_setting_print(const struct mpa2_choice *choice, enum mpa2_setting which
 				  "p2p" : "always");
 	case MPA2_SET_CRC:
 		return sysfs_emit(text, "%c\n", s->policy.crc ? 'Y' : 'N');
+	case MPA2_SET_TRANSPORT:
+		return sysfs_emit(text, "%s\n", transports[s->transport]);
 	default:
 		return sysfs_emit(text, "%u\n",
 				  s->timeout_ms[which - MPA2_SET_TIMEOUT]);
@@ -250,6 +275,9 @@ static void apply_one(struct mpa2_settings *to, const struct mpa2_settings *from
 		break;
 	case MPA2_SET_CRC:
 		to->policy.crc = from->policy.crc;
+		break;
+	case MPA2_SET_TRANSPORT:
+		to->transport = from->transport;
 		break;
 	default:
 		to->timeout_ms[which - MPA2_SET_TIMEOUT] =

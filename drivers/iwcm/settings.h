@@ -16,10 +16,19 @@ enum mpa2_fence_mode {
 	MPA2_FENCE_P2P,
 };
 
+/* What carries a connection; a listener takes TCP whatever it says. */
+enum mpa2_transport {
+	MPA2_TRANSPORT_TCP = 0,
+	MPA2_TRANSPORT_SCTP,
+	MPA2_TRANSPORT_SCTP_OR_TCP,	/* initiator: TCP where SCTP does not come up */
+	MPA2_TRANSPORT_NR,
+};
+
 /* Taken when a connection begins; what changes later concerns the next one. */
 struct mpa2_settings {
 	struct mpa2_policy policy;	/* without the device's limits */
 	enum mpa2_fence_mode fence;
+	enum mpa2_transport transport;
 	unsigned int timeout_ms[MPA2_TIMER_NR];
 };
 
@@ -33,6 +42,7 @@ enum mpa2_setting {
 	MPA2_SET_DEPTHS,
 	MPA2_SET_FENCE,
 	MPA2_SET_CRC,
+	MPA2_SET_TRANSPORT,	/* not for a kernel ULP: options.c */
 	MPA2_SET_TIMEOUT,	/* one for each enum mpa2_timer */
 	MPA2_SET_NR = MPA2_SET_TIMEOUT + MPA2_TIMER_NR,
 };

@@ -249,6 +249,23 @@ int mpa2_tcp_accept(struct socket *listener, struct socket **sock)
 }
 
 /**
+ * mpa2_tcp_accept_wait() - the same, but for as long as the listener's sk_rcvtimeo
+ * @listener: a listening socket
+ * @sock: the connection, the caller's
+ *
+ * Context: may sleep.
+ * Return: 0, -EAGAIN when none came, or -errno.
+ */
+int mpa2_tcp_accept_wait(struct socket *listener, struct socket **sock)
+{
+	int ret = kernel_accept(listener, sock, 0);
+
+	if (!ret)
+		set_callback_lock_class((*sock)->sk, listener->sk);
+	return ret;
+}
+
+/**
  * mpa2_tcp_addresses() - both ends of a connection
  * @sock: the connection
  * @local: our end

@@ -41,6 +41,7 @@ void mpa2_tcp_share_port(struct socket *sock);
 void mpa2_tcp_keep_to(struct socket *sock, int ifindex);
 int __must_check mpa2_tcp_listen(struct socket *sock, int backlog);
 int __must_check mpa2_tcp_accept(struct socket *listener, struct socket **sock);
+int __must_check mpa2_tcp_accept_wait(struct socket *listener, struct socket **sock);
 void mpa2_tcp_addresses(struct socket *sock, struct sockaddr_storage *local,
 			struct sockaddr_storage *remote);
 void mpa2_tcp_prepare(struct socket *sock);
