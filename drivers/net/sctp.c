@@ -316,21 +316,19 @@ int mpa2_sctp_let_fragment(struct socket *sock)
 int mpa2_sctp_send(struct socket *sock, u16 stream, u32 ppid, struct kvec *octets,
 		   size_t nr, size_t len)
 {
-	union {
-		char space[CMSG_SPACE(sizeof(struct sctp_sndinfo))];
-		struct cmsghdr head;
-	} control = {};
+	u8 control[CMSG_SPACE(sizeof(struct sctp_sndinfo))] __aligned(__alignof__(struct cmsghdr)) = {};
 	struct msghdr msg = {
 		.msg_flags = MSG_DONTWAIT | MSG_NOSIGNAL,
-		.msg_control = &control,
+		.msg_control = control,
 		.msg_controllen = sizeof(control),
 	};
-	struct sctp_sndinfo *info = (struct sctp_sndinfo *)CMSG_DATA(&control.head);
+	struct cmsghdr *head = (struct cmsghdr *)control;
+	struct sctp_sndinfo *info = CMSG_DATA(head);
 	int ret;
 
-	control.head.cmsg_len = CMSG_LEN(sizeof(*info));
-	control.head.cmsg_level = IPPROTO_SCTP;
-	control.head.cmsg_type = SCTP_SNDINFO;
+	head->cmsg_len = CMSG_LEN(sizeof(*info));
+	head->cmsg_level = IPPROTO_SCTP;
+	head->cmsg_type = SCTP_SNDINFO;
 	info->snd_sid = stream;
 	info->snd_flags = SCTP_UNORDERED;
 	info->snd_ppid = (__force __u32)htonl(ppid);
@@ -418,13 +416,10 @@ static void read_rcvinfo(void *control, size_t len, struct mpa2_sctp_message *me
 int mpa2_sctp_receive(struct socket *sock, void *octets, size_t room,
 		      struct mpa2_sctp_message *message)
 {
-	union {
-		char space[CMSG_SPACE(sizeof(struct sctp_rcvinfo))];
-		struct cmsghdr head;
-	} control;
+	u8 control[CMSG_SPACE(sizeof(struct sctp_rcvinfo))] __aligned(__alignof__(struct cmsghdr));
 	struct kvec vec = { .iov_base = octets, .iov_len = room };
 	struct msghdr msg = {
-		.msg_control = &control,
+		.msg_control = control,
 		.msg_controllen = sizeof(control),
 	};
 	int ret = kernel_recvmsg(sock, &msg, &vec, 1, room, MSG_DONTWAIT);
@@ -441,7 +436,7 @@ int mpa2_sctp_receive(struct socket *sock, void *octets, size_t room,
 	message->kind = MPA2_SCTP_DATA;
 	message->len = ret;
 	message->whole = msg.msg_flags & MSG_EOR;
-	read_rcvinfo(&control, sizeof(control) - msg.msg_controllen, message);
+	read_rcvinfo(control, sizeof(control) - msg.msg_controllen, message);
 	return 1;
 }
 

@@ -20,7 +20,7 @@
  * more than 768 octets for the smallest.
  */
 #define MPA2_SCTP_SNDBUF (768u << 10)
-#define MPA2_SCTP_RCVBUF (1u << 20)
+#define MPA2_SCTP_RCVBUF (1024u << 10)
 
 /* What came out of an SCTP socket. */
 enum mpa2_sctp_kind {
