@@ -316,7 +316,8 @@ int mpa2_sctp_let_fragment(struct socket *sock)
 int mpa2_sctp_send(struct socket *sock, u16 stream, u32 ppid, struct kvec *octets,
 		   size_t nr, size_t len)
 {
-	u8 control[CMSG_SPACE(sizeof(struct sctp_sndinfo))] __aligned(__alignof__(struct cmsghdr)) = {};
+	u8 control[CMSG_SPACE(sizeof(struct sctp_sndinfo))]
+		__aligned(__alignof__(struct cmsghdr)) = {};
 	struct msghdr msg = {
 		.msg_flags = MSG_DONTWAIT | MSG_NOSIGNAL,
 		.msg_control = control,
@@ -416,7 +417,8 @@ static void read_rcvinfo(void *control, size_t len, struct mpa2_sctp_message *me
 int mpa2_sctp_receive(struct socket *sock, void *octets, size_t room,
 		      struct mpa2_sctp_message *message)
 {
-	u8 control[CMSG_SPACE(sizeof(struct sctp_rcvinfo))] __aligned(__alignof__(struct cmsghdr));
+	u8 control[CMSG_SPACE(sizeof(struct sctp_rcvinfo))]
+		__aligned(__alignof__(struct cmsghdr));
 	struct kvec vec = { .iov_base = octets, .iov_len = room };
 	struct msghdr msg = {
 		.msg_control = control,

@@ -44,8 +44,7 @@ struct mpa2_sctp_message {
 	u32 indication;		/* INDICATION */
 };
 
-/*
- * Something happened at a socket, of TCP or SCTP: wake() is called in any
+/* Something happened at a socket, of TCP or SCTP: wake() is called in any
  * context, with the lock of the socket's wait queue held, and only queues.
  */
 struct mpa2_watch {
