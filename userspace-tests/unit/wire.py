@@ -144,18 +144,18 @@ class Association:
         packet = _frame(source, target, IP_SCTP, head + check + octets)
         self.capture.packets.append((packet[:self.capture.snap], len(packet)))
 
-    def _data(self, who, datas, stream, flags):
+    def _data(self, who, messages, stream, flags):
         octets = b""
-        for ppid, data in datas:
+        for ppid, data in messages:
             octets += chunks.data_chunk(self.tsn[who], stream, ppid, data, flags)
             self.tsn[who] += 1
         self._packet(who, octets)
         return self
 
-    def active(self, *datas, stream=1, flags=chunks.WHOLE_UNORDERED):
+    def active(self, *messages, stream=1, flags=chunks.WHOLE_UNORDERED):
         """One packet of the active side with a chunk for each (PPID, user data)."""
-        return self._data(0, datas, stream, flags)
+        return self._data(0, messages, stream, flags)
 
-    def passive(self, *datas, stream=1, flags=chunks.WHOLE_UNORDERED):
+    def passive(self, *messages, stream=1, flags=chunks.WHOLE_UNORDERED):
         """The same of the passive side."""
-        return self._data(1, datas, stream, flags)
+        return self._data(1, messages, stream, flags)
