@@ -75,6 +75,7 @@ class Chunk(mpa.EnhancedData):
     octets: bytes
     unordered: bool = True
     tsn: int = 0
+    association: int = 0
 
     @property
     def is_control(self):
