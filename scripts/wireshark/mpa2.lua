@@ -1,11 +1,13 @@
 -- SPDX-License-Identifier: GPL-2.0
 --
 -- MPA Rev 1 and 2 (RFC 5044, RFC 6581) with the DDP and RDMAP headers in its
--- FPDUs, for Wireshark and tshark 4.0:
+-- FPDUs, and DDP stream sessions over SCTP (RFC 5043, RFC 6581), for Wireshark
+-- and tshark 4.0:
 --
 --     tshark -X lua_script:mpa2.lua -r FILE
 --
--- A connection is recognised by its first startup frame, on any port. Layouts:
+-- A TCP connection is recognised by its first startup frame, on any port, and
+-- chunks of SCTP by their payload protocol identifier. Layouts:
 -- Documentation/wire-formats.rst; how to use this: Documentation/wireshark.rst.
 
 local bit = bit or bit32
@@ -33,6 +35,19 @@ local OPCODES = {
 local RTR_KINDS = {
     [OP_SEND] = "zero-length Send", [OP_WRITE] = "zero-length RDMA Write",
     [OP_READ_REQUEST] = "zero-length RDMA Read",
+}
+
+-- Chunks of SCTP: payload protocol identifiers, and what begins their user data.
+local PPID_SEGMENT, PPID_CONTROL = 16, 17
+local SSN_LEN, FUNCTION_LEN = 2, 2
+
+local FN_INITIATE, FN_REJECT, FN_TERMINATE = 1, 3, 4
+local FN_ENHANCED_INITIATE, FN_ENHANCED_REJECT = 5, 7
+local FUNCTIONS = {
+    [1] = "DDP Stream Session Initiate", [2] = "DDP Stream Session Accept",
+    [3] = "DDP Stream Session Reject", [4] = "DDP Stream Session Terminate",
+    [5] = "Enhanced DDP Stream Session Initiate", [6] = "Enhanced DDP Stream Session Accept",
+    [7] = "Enhanced DDP Stream Session Reject", [0xFFFF] = "experimental session control",
 }
 
 -- Some take this for the Send.
@@ -158,6 +173,12 @@ field("pad", ProtoField.bytes("mpa2.pad", "Pad"))
 field("crc", ProtoField.uint32("mpa2.crc", "CRC", base.HEX))
 field("crc_calculated", ProtoField.uint32("mpa2.crc.calculated", "Calculated CRC", base.HEX))
 field("crc_status", ProtoField.uint8("mpa2.crc.status", "CRC status", base.DEC, CRC_STATES))
+
+field("control", ProtoField.none("mpa2.control", "DDP Stream Session Control"))
+field("segment", ProtoField.none("mpa2.segment", "DDP segment"))
+field("ssn", ProtoField.uint16("mpa2.ssn", "DDP-SSN"))
+field("fn", ProtoField.uint16("mpa2.function", "Function code", base.HEX, FUNCTIONS))
+
 field("other", ProtoField.bytes("mpa2.other", "Not dissected"))
 mpa2.fields = order
 
@@ -180,6 +201,11 @@ expert_info("no_rtr", "The initiator's first FPDU is not an RTR", PROTOCOL, WARN
 expert_info("crc", "Bad CRC", expert.group.CHECKSUM, ERROR)
 expert_info("terminate", "Terminate", PROTOCOL, NOTE)
 expert_info("reject", "Reject", PROTOCOL, NOTE)
+expert_info("ordered", "Ordered DATA", PROTOCOL, WARN)
+expert_info("fn", "Unknown function code", PROTOCOL, ERROR)
+expert_info("pd_long", "More than 512 octets of private data", MALFORMED, ERROR)
+expert_info("pd_short", "No room for enhanced data", MALFORMED, ERROR)
+expert_info("terminate_pd", "Private data in a Terminate", PROTOCOL, WARN)
 expert_info("other", "Neither a startup frame nor an FPDU", PROTOCOL, WARN)
 mpa2.experts = experts
 
@@ -255,9 +281,6 @@ end
 local connections = {}
 local stream_field = Field.new("tcp.stream")
 
-function mpa2.init()
-    connections = {}
-end
 
 local function connection_of()
     local all = { stream_field() }
@@ -532,7 +555,7 @@ local function add_ulpdu(r, tree)
     local ddp, ddp_item = r:take(tree, "ddp", 1)
     local rdmap, rdmap_item = r:take(tree, "rdmap", 1)
     if not rdmap then
-        return "FPDU without headers"
+        return "No headers"
     end
     for _, one in ipairs({ "tagged", "last", "ddp_rsvd", "dv" }) do
         ddp_item:add(F[one], ddp)
@@ -590,6 +613,18 @@ local function add_crc(tvb, at, total, tree, state)
     return state
 end
 
+-- The first message of an initiator that announced an RTR: `kind`, when it is one.
+-- Returns the text for the Info column.
+local function judge_first(item, range, text, opcode, kind)
+    if kind then
+        item:add(F.rtr, range, kind):set_generated()
+        return "RTR (" .. kind .. ")"
+    elseif opcode ~= OP_TERMINATE then
+        item:add_proto_expert_info(E.no_rtr)
+    end
+    return text
+end
+
 -- Whether this is the first FPDU of an initiator that announced an RTR.
 local function rtr_is_due(connection, pinfo, from_initiator)
     local request = known(connection, pinfo)
@@ -610,15 +645,16 @@ local function fpdu_size(ulpdu_length)
     return LENGTH_LEN + ulpdu_length + -(LENGTH_LEN + ulpdu_length) % 4 + CRC_LEN
 end
 
+-- Of the headers at `at`.
 local function has_versions_and_opcode(tvb, at)
-    return bit.band(tvb(at + 2, 1):uint(), 0x03) == 1 and
-        bit.band(tvb(at + 3, 1):uint(), 0xC0) == 0x40 and
-        OPCODES[bit.band(tvb(at + 3, 1):uint(), 0x0F)] ~= nil
+    return bit.band(tvb(at, 1):uint(), 0x03) == 1 and
+        bit.band(tvb(at + 1, 1):uint(), 0xC0) == 0x40 and
+        OPCODES[bit.band(tvb(at + 1, 1):uint(), 0x0F)] ~= nil
 end
 
 local function looks_right(tvb, at, ulpdu_length)
     return ulpdu_length == 0 or
-        ulpdu_length <= MAX_ULPDU_LENGTH and has_versions_and_opcode(tvb, at)
+        ulpdu_length <= MAX_ULPDU_LENGTH and has_versions_and_opcode(tvb, at + LENGTH_LEN)
 end
 
 local function dissect_fpdu(tvb, at, total, pinfo, tree, connection, from_initiator)
@@ -633,7 +669,7 @@ local function dissect_fpdu(tvb, at, total, pinfo, tree, connection, from_initia
         length_item:add_proto_expert_info(E.ulpdu_length)
     else
         text, opcode, empty = add_ulpdu(r, item)
-        if not r.short and not has_versions_and_opcode(tvb, at) then
+        if not r.short and not has_versions_and_opcode(tvb, at + LENGTH_LEN) then
             item:add_proto_expert_info(E.header)
         end
     end
@@ -647,12 +683,7 @@ local function dissect_fpdu(tvb, at, total, pinfo, tree, connection, from_initia
 
     if rtr_is_due(connection, pinfo, from_initiator) then
         local kind = empty and RTR_KINDS[opcode] or ulpdu_length == 0 and NO_ULPDU
-        if kind then
-            text = "RTR (" .. kind .. ")"
-            item:add(F.rtr, tvb(at, stop - at), kind):set_generated()
-        elseif opcode ~= OP_TERMINATE then
-            item:add_proto_expert_info(E.no_rtr)
-        end
+        text = judge_first(item, tvb(at, stop - at), text, opcode, kind)
     end
     if opcode == OP_TERMINATE then
         item:add_proto_expert_info(E.terminate, text)
@@ -667,6 +698,137 @@ local function dissect_fpdu(tvb, at, total, pinfo, tree, connection, from_initia
     end
     item:set_text(text)
     show(pinfo, text)
+end
+
+-- ---- chunks of SCTP ----
+
+-- By stream and the ends of the association, the sender first: whether A is set in
+-- the Initiates that have been seen, by the number of their frame. Where nothing wants
+-- a tree there are no fields to tell a stream by, so that a first pass may see none.
+local initiates = {}
+local ppid_field = Field.new("sctp.data_payload_proto_id")
+local sid_field = Field.new("sctp.data_sid")
+local unordered_field = Field.new("sctp.data_u_bit")
+
+-- Of the chunk that is being dissected: the last one in the tree so far.
+local function last_value(of)
+    local all = { of() }
+    return all[#all] and all[#all].value
+end
+
+local function initiates_of(pinfo)
+    local key = string.format("%s %s %s %d", tostring(last_value(sid_field)),
+        sender_of(pinfo), tostring(pinfo.dst), pinfo.dst_port)
+    initiates[key] = initiates[key] or {}
+    return initiates[key]
+end
+
+-- Whether the first segment behind the last Initiate of this sender has to be an RTR.
+local function announced_rtr(pinfo)
+    local last, peer_to_peer = 0, false
+    for number, a in pairs(initiates_of(pinfo)) do
+        if number <= pinfo.number and number > last then
+            last, peer_to_peer = number, a
+        end
+    end
+    return peer_to_peer
+end
+
+-- Adds what follows the function code; returns words for the Info column and A.
+local function add_session_data(r, item, code)
+    local words, a = {}, false
+    local size = r.stop - r.at
+    if code == FN_TERMINATE then
+        if size > 0 then
+            item:add_proto_expert_info(E.terminate_pd)
+        end
+    elseif size > MAX_PD_LENGTH then
+        item:add_proto_expert_info(E.pd_long)
+    end
+    if code >= FN_ENHANCED_INITIATE and code <= FN_ENHANCED_REJECT then
+        if size >= ENHANCED_LEN then
+            words[1], a = add_enhanced(r, item)
+        elseif code ~= FN_ENHANCED_REJECT then
+            item:add_proto_expert_info(E.pd_short)
+            words[1] = "no enhanced data"
+        end
+    end
+    local got = r:rest(item, "private_data")
+    if got > 0 then
+        words[#words + 1] = string.format("%d octets of private data", got)
+    end
+    return words, a
+end
+
+-- Returns the text for the Info column.
+local function dissect_control(r, pinfo, item)
+    local ssn = r:take(item, "ssn", SSN_LEN)
+    local fn, fn_item = r:take(item, "fn", FUNCTION_LEN)
+    if not fn then
+        return "DDP Stream Session Control"
+    end
+    local code = fn:uint()
+    if not FUNCTIONS[code] then
+        fn_item:add_proto_expert_info(E.fn)
+    elseif code == FN_REJECT or code == FN_ENHANCED_REJECT then
+        item:add_proto_expert_info(E.reject)
+    end
+    local words, a = add_session_data(r, item, code)
+    if code == FN_INITIATE or code == FN_ENHANCED_INITIATE then
+        initiates_of(pinfo)[pinfo.number] = a
+    end
+    table.insert(words, 1, string.format("DDP-SSN %d", ssn:uint()))
+    return string.format("%s, %s", FUNCTIONS[code] or
+        string.format("Function code 0x%04x", code), table.concat(words, ", "))
+end
+
+local function dissect_segment(r, pinfo, item)
+    local ssn = r:take(item, "ssn", SSN_LEN)
+    if not ssn then
+        return "DDP segment"
+    end
+    local at = r.at
+    local text, opcode, empty = add_ulpdu(r, item)
+    if not r.short and not has_versions_and_opcode(r.tvb, at) then
+        item:add_proto_expert_info(E.header)
+    end
+    if ssn:uint() == 1 and announced_rtr(pinfo) then
+        text = judge_first(item, r.tvb(at, r.stop - at), text, opcode,
+            empty and RTR_KINDS[opcode])
+    end
+    if opcode == OP_TERMINATE then
+        item:add_proto_expert_info(E.terminate, text)
+    end
+    return string.format("%s, DDP-SSN %d", text, ssn:uint())
+end
+
+local CHUNKS = {
+    [PPID_CONTROL] = { key = "control", dissect = dissect_control },
+    [PPID_SEGMENT] = { key = "segment", dissect = dissect_segment },
+}
+
+-- Of chunks that the capture has cut SCTP makes nothing, and does not come here.
+local function dissect_chunk(tvb, pinfo, tree)
+    local kind = CHUNKS[last_value(ppid_field)]
+    if not kind then
+        return 0
+    end
+    local item = tree:add(mpa2, tvb()):add(F[kind.key], tvb())
+    local r = reader(tvb, 0, tvb:len())
+    local text = kind.dissect(r, pinfo, item)
+    if r.short then
+        item:add_proto_expert_info(E.short)
+        text = text .. ", too short"
+    end
+    if last_value(unordered_field) == false then
+        item:add_proto_expert_info(E.ordered)
+        text = text .. ", ordered"
+    end
+    item:set_text(text)
+    -- SCTP has put the TSN there, and goes on with the next chunk's.
+    pinfo.cols.protocol = "MPA"
+    pinfo.cols.info:append(text .. " ")
+    return tvb:len()
 end
 
 -- ---- the stream ----
@@ -782,9 +944,24 @@ local function dissect(tvb, pinfo, tree)
     return tvb:len()
 end
 
+function mpa2.init()
+    connections = {}
+    initiates = {}
+end
+
+-- SCTP and TCP, which the same name is registered with.
+local PORT_TYPE_SCTP = 1
+
 function mpa2.dissector(tvb, pinfo, tree)
+    if pinfo.port_type == PORT_TYPE_SCTP then
+        return dissect_chunk(tvb, pinfo, tree)
+    end
     return dissect(tvb, pinfo, tree)
 end
+
+local payloads = DissectorTable.get("sctp.ppi")
+payloads:add(PPID_SEGMENT, mpa2)
+payloads:add(PPID_CONTROL, mpa2)
 
 -- Until the first startup frame. A part of a key is taken on trial: TCP asks
 -- again when it has more, and others may have it then.

@@ -164,37 +164,20 @@ def read_request(msn, sink_stag=1, sink_to=0, size=0, source_stag=1, source_to=0
         ">IQIIQ", sink_stag, sink_to, size, source_stag, source_to))
 
 
+def terminate_ulpdu(layer, etype, code):
+    """The ULPDU of a Terminate without any header of the message it complains about."""
+    return untagged(OP_TERMINATE, 2, 1, struct.pack(">BBH", layer << 4 | etype, code, 0))
+
+
 def terminate(layer, etype, code, crc=False):
-    """A Terminate without any header of the message it complains about."""
-    control = struct.pack(">BBH", layer << 4 | etype, code, 0)
-    return fpdu(untagged(OP_TERMINATE, 2, 1, control), crc)
+    """The same as an FPDU."""
+    return fpdu(terminate_ulpdu(layer, etype, code), crc)
 
 
 # ---- parsing ----
 
-@dataclasses.dataclass
-class Frame:
-    """A startup frame."""
-
-    key: bytes
-    flags: int
-    rev: int
-    private_data: bytes
-
-    @property
-    def is_request(self):
-        """Request or Reply."""
-        return self.key == REQUEST_KEY
-
-    @property
-    def is_enhanced(self):
-        """Whether the private data begins with enhanced data."""
-        return self.rev >= 2 and bool(self.flags & FLAG_S) and len(self.private_data) >= 4
-
-    @property
-    def rejects(self):
-        """A Reply with R."""
-        return not self.is_request and bool(self.flags & FLAG_R)
+class EnhancedData:
+    """What has `private_data`, and says by `is_enhanced` how that begins."""
 
     @property
     def _halves(self):
@@ -225,6 +208,38 @@ class Frame:
         """What belongs to the ULP."""
         return self.private_data[4:] if self.is_enhanced else self.private_data
 
+    def _data_text(self):
+        depths = ""
+        if self.is_enhanced:
+            depths = " | " + " ".join(f"{kind}={int(kind in self.kinds)}" for kind in "ABCD")
+            depths += f" IRD {_depth(self.ird)} ORD {_depth(self.ord)}"
+        return depths + f" | private data {_some_hex(self.ulp_data)}"
+
+
+@dataclasses.dataclass
+class Frame(EnhancedData):
+    """A startup frame."""
+
+    key: bytes
+    flags: int
+    rev: int
+    private_data: bytes
+
+    @property
+    def is_request(self):
+        """Request or Reply."""
+        return self.key == REQUEST_KEY
+
+    @property
+    def is_enhanced(self):
+        """Whether the private data begins with enhanced data."""
+        return self.rev >= 2 and bool(self.flags & FLAG_S) and len(self.private_data) >= 4
+
+    @property
+    def rejects(self):
+        """A Reply with R."""
+        return not self.is_request and bool(self.flags & FLAG_R)
+
     @property
     def crc(self):
         """C."""
@@ -240,11 +255,7 @@ class Frame:
             "MPA Reply, reject" if self.rejects else "MPA Reply, accept"
         bits = " ".join(f"{bit}={int(bool(self.flags & mask))}" for bit, mask in (
             ("M", FLAG_M), ("C", FLAG_C), ("R", FLAG_R), ("S", FLAG_S)))
-        text = f"{name}: Rev {self.rev} {bits}"
-        if self.is_enhanced:
-            text += " | " + " ".join(f"{kind}={int(kind in self.kinds)}" for kind in "ABCD")
-            text += f" IRD {_depth(self.ird)} ORD {_depth(self.ord)}"
-        return text + f" | private data {_some_hex(self.ulp_data)}"
+        return f"{name}: Rev {self.rev} {bits}{self._data_text()}"
 
 
 def parse_frame(data):

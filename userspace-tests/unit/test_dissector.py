@@ -5,9 +5,11 @@ import collections
 import json
 import os
 import random
+import re
 import struct
 import subprocess
 
+import chunks
 import mpa
 import pytest
 import wire
@@ -32,6 +34,7 @@ FIELDS = """
     mpa2.terminate.layer mpa2.terminate.type mpa2.terminate.code mpa2.terminate.error
     mpa2.terminate.m mpa2.terminate.d mpa2.terminate.r mpa2.terminate.ddp_length
     mpa2.terminate.ddp_header mpa2.terminate.rdmap_header mpa2.other
+    mpa2.control mpa2.segment mpa2.ssn mpa2.function
 """.split()
 
 
@@ -617,3 +620,229 @@ def test_random_damage_raises_no_lua_error(tmp_path, options):
                  [damaged(dice, junk)], size=size)
     text = tshark(capture.write(tmp_path / "capture.pcap"), "-O", "mpa2", *SHOWN, *options)
     assert text.count("MPA Request") > 20 and text.count("FPDU") > 20
+
+
+# ---- sessions over SCTP ----
+
+CONTROL, SEGMENT = chunks.PPID_CONTROL, chunks.PPID_SEGMENT
+FAMILIES = pytest.mark.parametrize("ipv6", [False, True], ids=["IPv4", "IPv6"])
+ENHANCED = "Enhanced DDP Stream Session"
+PLAIN = "DDP Stream Session"
+
+
+def control(ssn, code, pd=b""):
+    """A control chunk for a packet."""
+    return CONTROL, chunks.control(ssn, code, pd)
+
+
+def segment(ssn, octets):
+    """A segment chunk for a packet."""
+    return SEGMENT, chunks.segment(ssn, octets)
+
+
+def texts_of(packets):
+    """What the dissector has put into the Info column behind each TSN."""
+    return [text.strip() for info in infos(packets)
+            for text in re.split(r"DATA \(TSN=\d+\) ", info)[1:]]
+
+
+# The control chunks of requirements 1.7: DDP-SSN, code, private data, and what is shown.
+CONTROLS = [
+    (0, 1, b"hi", f"{PLAIN} Initiate, DDP-SSN 0, 2 octets of private data"),
+    (0, 2, b"", f"{PLAIN} Accept, DDP-SSN 0"),
+    (0, 3, b"", f"{PLAIN} Reject, DDP-SSN 0"),
+    (1, 4, b"", f"{PLAIN} Terminate, DDP-SSN 1"),
+    (0, 5, mpa.enhanced("ABCD", 32, 16) + b"hi",
+     f"{ENHANCED} Initiate, DDP-SSN 0, A B C D, IRD 32, ORD 16, 2 octets of private data"),
+    (0, 6, mpa.enhanced("AC", 16, 8), f"{ENHANCED} Accept, DDP-SSN 0, A C, IRD 16, ORD 8"),
+    (0, 7, mpa.enhanced("AC", 16, 64), f"{ENHANCED} Reject, DDP-SSN 0, A C, IRD 16, ORD 64"),
+    (0, 0xFFFF, b"own", "experimental session control, DDP-SSN 0, 3 octets of private data"),
+]
+
+
+@FAMILIES
+def test_control_chunks(decode, ipv6):
+    capture = wire.Capture()
+    one = capture.associate(ipv6)
+    for stream, (ssn, code, pd, _) in enumerate(CONTROLS):
+        one.active(control(ssn, code, pd), stream=stream)
+    packets = decode(capture)
+    assert texts_of(packets) == [text for *_, text in CONTROLS]
+    assert values(packets, "mpa2.ssn", "mpa2.function") == [
+        [str(ssn) for ssn, *_ in CONTROLS], [f"0x{code:04x}" for _, code, *_ in CONTROLS]]
+    assert values(packets, *(f"mpa2.{flag}" for flag in "abcd")) == [
+        ["1", "1", "1"], ["1", "0", "0"], ["1", "1", "1"], ["1", "0", "0"]]
+    assert values(packets, "mpa2.ird", "mpa2.ord") == [["32", "16", "16"], ["16", "8", "64"]]
+    assert values(packets, "mpa2.private_data") == ["6869", "6869", b"own".hex()]
+    assert values(packets, "_ws.expert.message") == ["Reject"] * 2
+    for packet in packets:
+        assert packet["frame.protocols"][0].endswith(":sctp:mpa2")
+        assert len(packet["mpa2.control"]) == 1
+
+
+# The segment chunks of requirements 1.7, by what is shown.
+SEGMENTS = {
+    "RTR (zero-length Send), DDP-SSN 1": chunks.RTR["B"],
+    "RTR (zero-length RDMA Write), DDP-SSN 1": chunks.RTR["C"],
+    "RTR (zero-length RDMA Read), DDP-SSN 1": chunks.RTR["D"],
+    "Terminate 2/0/07, MPA: no matching RTR, DDP-SSN 1": chunks.TERMINATE_RTR,
+}
+TWO_PASSES = pytest.mark.parametrize("options", [[], ["-2"]], ids=["one pass", "two passes"])
+
+
+@TWO_PASSES
+@FAMILIES
+def test_segment_chunks(decode, ipv6, options):
+    capture = wire.Capture()
+    one = capture.associate(ipv6)
+    for stream, octets in enumerate(SEGMENTS.values()):
+        one.active(control(0, 5, mpa.enhanced("ABCD", 1, 1)), stream=stream)
+        one.passive(control(0, 6, mpa.enhanced("ABCD", 1, 1)), stream=stream)
+        one.active(segment(1, octets), stream=stream)
+    packets = decode(capture, *options)[2::3]
+    assert texts_of(packets) == list(SEGMENTS)
+    assert values(packets, "mpa2.rtr") == list(RTR_NAMES.values())
+    assert values(packets, "mpa2.ssn", "mpa2.rdmap.opcode") == [
+        ["1"] * 4, ["0x03", "0x00", "0x01", "0x07"]]
+    assert values(packets, "mpa2.terminate.layer", "mpa2.terminate.type", "mpa2.terminate.code",
+                  "mpa2.terminate.error") == [["2"], ["0"], ["0x07"], ["no matching RTR"]]
+    assert values(packets, "_ws.expert.message") == ["Terminate 2/0/07, MPA: no matching RTR"]
+    assert values(packets, "mpa2.fpdu", "mpa2.crc", "mpa2.payload", "mpa2.other") == [[]] * 4
+
+
+WHOLE_CHUNKS = ["0007001a 00000001 0001 0000 00000011 00000005c020c0106869 0000",
+                "00070024 00000002 0001 0000 00000010"
+                "0001 4143 00000000 00000000 00000001 00000000"]
+
+
+@FAMILIES
+def test_whole_data_chunks_and_the_adaptation_parameter(decode, tmp_path, ipv6):
+    """The rest of requirements 1.7, both chunks in one packet."""
+    capture = wire.Capture()
+    one = capture.associate(ipv6)
+    one.active(control(0, 5, mpa.enhanced("ABCD", 32, 16) + b"hi"), segment(1, chunks.RTR["B"]))
+    octets, _ = capture.packets[-1]
+    assert octets.endswith(bytes.fromhex("".join(WHOLE_CHUNKS)))
+    assert texts_of(decode(capture)) == [CONTROLS[4][-1], "RTR (zero-length Send), DDP-SSN 1"]
+    shown = tshark(tmp_path / "capture.pcap", "-Y", "sctp.adaptation_layer_indication == 1",
+                   "-o", "sctp.checksum:CRC-32C", "-T", "fields", "-e", "sctp.checksum.status",
+                   "-e", "sctp.parameter_type")
+    assert shown.splitlines() == ["1\t0xc006"] * 2  # the CRC of the packets is right
+
+
+@TWO_PASSES
+def test_rtr_is_the_first_segment_of_the_active_side_only(decode, options):
+    capture = wire.Capture()
+    one, write = capture.associate(), chunks.RTR["C"]
+    offer, take = control(0, 5, mpa.enhanced("AC", 1, 1)), control(0, 6, mpa.enhanced("AC", 1, 1))
+    one.active(offer).passive(take)
+    one.active(segment(1, write), segment(2, write)).passive(segment(1, write))
+    # The stream again, without A; another stream; another association.
+    one.active(control(0, 5, mpa.enhanced("", 1, 1))).active(segment(1, write))
+    one.active(control(0, 1), stream=2).active(segment(1, write), stream=2)
+    one.active(offer).passive(take).active(segment(1, mpa.send(1, b"data")))
+    capture.associate().active(segment(1, write))
+    packets = decode(capture, *options)
+    plain = "RDMA Write, 0 octets, DDP-SSN "
+    assert [text for text in texts_of(packets) if PLAIN not in text] == [
+        "RTR (zero-length RDMA Write), DDP-SSN 1", plain + "2", plain + "1", plain + "1",
+        plain + "1", "Send, MSN 1, 4 octets, DDP-SSN 1", plain + "1"]
+    assert values(packets, "_ws.expert.message") == ["The initiator's first FPDU is not an RTR"]
+
+
+def test_headers_and_payload_of_segments(decode):
+    capture = wire.Capture()
+    capture.associate().active(
+        segment(7, mpa.read_request(3, 0x11, 0x2200000001, 4096, 0x33, 0x4400000002)),
+        segment(65535, mpa.untagged(4, 0, 9, b"xyz", offset=5, stag=0x77)),
+        segment(0, mpa.tagged(2, 0x11, 0x2200000001, b"abc", last=False)))
+    packets = decode(capture)
+    assert texts_of(packets) == [
+        "RDMA Read Request, MSN 3, 4096 octets, DDP-SSN 7",
+        "Send with Invalidate, MSN 9, 3 octets, DDP-SSN 65535",
+        "RDMA Read Response, 3 octets, DDP-SSN 0"]
+    assert values(packets, "mpa2.read.size", "mpa2.ddp.inv_stag", "mpa2.payload") == [
+        ["4096"], ["0x00000000", "0x00000077"], [b"xyz".hex(), b"abc".hex()]]
+
+
+SHORT = "Too short for its header"
+# PPID, user data, flags, the texts of the expert infos
+WRONG_CHUNKS = {
+    "no DDP-SSN": (CONTROL, b"\0", 7, [SHORT]),
+    "no function code": (CONTROL, bytes(3), 7, [SHORT]),
+    "no code at all": (CONTROL, bytes(2), 7, [SHORT]),
+    "code 0": (*control(0, 0), 7, ["Unknown function code"]),
+    "code 8": (*control(0, 8), 7, ["Unknown function code"]),
+    "513 octets": (*control(0, 1, bytes(513)), 7, ["More than 512 octets of private data"]),
+    "513 octets, enhanced": (*control(0, 6, mpa.enhanced("A", 1, 1) + bytes(509)), 7,
+                             ["More than 512 octets of private data"]),
+    "512 octets": (*control(0, 2, bytes(512)), 7, []),
+    "Initiate with 3 octets": (*control(0, 5, b"abc"), 7, ["No room for enhanced data"]),
+    "Accept with nothing": (*control(0, 6), 7, ["No room for enhanced data"]),
+    "Reject with 3 octets": (*control(0, 7, b"abc"), 7, ["Reject"]),
+    "Terminate with data": (*control(1, 4, b"hi"), 7, ["Private data in a Terminate"]),
+    "ordered": (*control(0, 2), 3, ["Ordered DATA"]),
+    "segment without DDP-SSN": (SEGMENT, b"\0", 7, [SHORT]),
+    "segment of nothing": (SEGMENT, bytes(2), 7, [SHORT]),
+    "segment of 13 octets": (*segment(1, mpa.tagged(0)[:13]), 7, [SHORT]),
+    "segment of 14 octets": (*segment(1, mpa.tagged(0)), 7, []),
+    "untagged of 17 octets": (*segment(1, mpa.send(1)[:17]), 7, [SHORT]),
+    "wrong versions": (*segment(1, b"\x40\x03" + mpa.send(1)[2:]), 7, ["Wrong version or opcode"]),
+    "ordered segment": (*segment(1, mpa.send(1)), 3, ["Ordered DATA"]),
+}
+
+
+@FAMILIES
+def test_wrong_chunks(decode, ipv6):
+    capture = wire.Capture()
+    one = capture.associate(ipv6)
+    for ppid, octets, flags, _ in WRONG_CHUNKS.values():
+        one.active((ppid, octets), flags=flags)
+    packets = decode(capture)
+    assert len(packets) == len(WRONG_CHUNKS)
+    for (name, (*_, experts)), packet in zip(WRONG_CHUNKS.items(), packets):
+        assert packet["_ws.expert.message"] == experts, name
+
+
+def test_other_ppids_are_left_alone(decode):
+    capture = wire.Capture()
+    one = capture.associate()
+    for ppid in 0, 15, 70000:
+        one.active((ppid, chunks.control(0, 1)))
+    assert decode(capture) == []
+
+
+def test_tcp_beside_sctp(decode):
+    """Both on the same ports of the same hosts."""
+    capture = wire.Capture()
+    exchange(capture, mpa.request("AC"), mpa.reply("AC"), [mpa.RTR["C"]])
+    capture.connections -= 1
+    capture.associate().active(control(0, 1, b"hi"))
+    packets = decode(capture)
+    assert infos(packets)[2] == "RTR (zero-length RDMA Write)"
+    assert texts_of(packets) == [CONTROLS[0][-1]]
+
+
+def test_chunks_cut_by_the_capture(decode):
+    """SCTP keeps them to itself; nothing is made of the octets that are there."""
+    capture = wire.Capture()
+    for capture.snap in range(40, 120):
+        capture.associate().active(segment(1, chunks.RTR["D"]))
+    whole = 14 + 20 + 12 + 16 + 48
+    assert texts_of(decode(capture)) == [
+        "RDMA Read Request, MSN 1, 0 octets, DDP-SSN 1"] * (120 - whole)
+
+
+@TWO_PASSES
+def test_random_chunks_raise_no_lua_error(tmp_path, options):
+    dice = random.Random(21)
+    capture = wire.Capture()
+    one = capture.associate()
+    whole = [control(0, code, bytes(8)) for code in range(9)] + [
+        segment(1, octets) for octets in (*SEGMENTS.values(), mpa.terminate_ulpdu(1, 2, 2))]
+    for _ in range(300):
+        capture.snap = dice.choice([wire.WHOLE, 62, 70, 80])
+        ppid, octets = dice.choice(whole)
+        one.active((ppid, damaged(dice, octets) + dice.randbytes(dice.randrange(3)) or b"\0"))
+    text = tshark(capture.write(tmp_path / "capture.pcap"), "-O", "mpa2", *SHOWN, *options)
+    assert text.count("DDP-SSN") > 100
