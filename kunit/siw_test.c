@@ -133,7 +133,6 @@ static int tcp_pair(struct link *link)
 	ret = mpa2_tcp_socket(&init_net, &addr, false, 0, false, &link->sock);
 	if (ret)
 		goto out;
-	mpa2_siw_set_lock_class(link->sock);
 	mpa2_tcp_install(link->sock, &deaf_ops, link, &link->original);
 	ret = mpa2_tcp_connect(link->sock, &addr);
 	if (ret && ret != -EINPROGRESS)

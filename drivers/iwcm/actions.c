@@ -83,7 +83,6 @@ static int ep_open_tcp(struct mpa2_endpoint *ep)
 	dev_put(netdev);
 	if (ret)
 		return ret;
-	mpa2_siw_set_lock_class(ep->sock);
 	mpa2_tcp_install(ep->sock, &mpa2_pending_ops, ep, &ep->original);
 	mpa2_tcp_share_port(ep->sock);
 	ret = mpa2_tcp_bind(ep->sock, &ep->local);

@@ -309,7 +309,6 @@ static int listener_open(struct mpa2_listener *listener)
 			      id->tos, id->tos_set, &listener->sock);
 	if (ret)
 		goto put_netdev;
-	mpa2_siw_set_lock_class(listener->sock);
 	mpa2_tcp_keep_to(listener->sock, wildcard_ifindex(listener, netdev));
 	ret = mpa2_tcp_bind(listener->sock, &id->local_addr);
 	if (ret)

@@ -75,6 +75,41 @@ void mpa2_tcp_stop(void)
 	kfree(no_urgent);
 }
 
+/* Lock classes have to outlive this module and siw: once closed, a socket lives on
+ * until its peer has the FIN, or TCP gives up.  A key is an address only; these are
+ * TCP's own, and so is their name.
+ */
+enum lock_of_socket { SOCKET_SLOCK, SOCKET_LOCK, SOCKET_CALLBACK_LOCK, SOCKET_LOCKS };
+
+static struct lock_class_key *lock_key(const struct sock *sk, enum lock_of_socket lock)
+{
+	unsigned int which = lock + (sk->sk_family == AF_INET6 ? SOCKET_LOCKS : 0);
+
+	BUILD_BUG_ON(sizeof(tcp_prot) < 2 * SOCKET_LOCKS * sizeof(void *));
+	return (struct lock_class_key *)((char *)&tcp_prot + which * sizeof(void *));
+}
+
+/* Whoever closes a listener takes the callback lock of each connection that nobody
+ * has accepted inside its slock, and siw takes those of its connections with softirqs
+ * on.  No connection is both, so what siw may get is set apart, whoever connected it.
+ */
+static void set_callback_lock_class(struct sock *sk)
+{
+	lock_sock(sk);
+	lockdep_set_class_and_name(&sk->sk_callback_lock,
+				   lock_key(sk, SOCKET_CALLBACK_LOCK), tcp_prot.name);
+	release_sock(sk);
+}
+
+/* For a socket that nobody has used yet. */
+static void set_lock_classes(struct sock *sk)
+{
+	lockdep_set_class_and_name(&sk->sk_lock.slock, lock_key(sk, SOCKET_SLOCK),
+				   tcp_prot.name);
+	lockdep_init_map(&sk->sk_lock.dep_map, tcp_prot.name, lock_key(sk, SOCKET_LOCK), 0);
+	set_callback_lock_class(sk);
+}
+
 /* What sk_attach_filter() does with a new socket, for a filter that is shared. */
 static void refuse_urgent_data(struct sock *sk)
 {
@@ -128,6 +163,7 @@ int mpa2_tcp_socket(struct net *net, const struct sockaddr_storage *local,
 			    0);
 	if (ret)
 		return ret;
+	set_lock_classes(s->sk);
 	refuse_urgent_data(s->sk);
 	sock_set_reuseaddr(s->sk);
 	mpa2_tcp_prepare(s);
@@ -213,24 +249,6 @@ int mpa2_tcp_listen(struct socket *sock, int backlog)
 	return kernel_listen(sock, backlog);
 }
 
-/* The kernel's own sockets have callback locks of a lockdep class of their own,
- * but one that was accepted has that of the processes' sockets.  There it does
- * not belong: whoever closes a listener takes the lock of each connection that
- * nobody has accepted inside its slock, and siw takes ours with softirqs on.
- * What siw has was accepted, so these two never are one lock.
- */
-static void set_callback_lock_class(struct sock *sk, struct sock *listener)
-{
-#ifdef CONFIG_DEBUG_LOCK_ALLOC
-	struct lockdep_map *kernels = &listener->sk_callback_lock.dep_map;
-
-	lock_sock(sk);
-	lockdep_set_class_and_name(&sk->sk_callback_lock, kernels->key,
-				   kernels->name);
-	release_sock(sk);
-#endif
-}
-
 /**
  * mpa2_tcp_accept() - take one connection, without waiting
  * @listener: a listening socket
@@ -244,7 +262,7 @@ int mpa2_tcp_accept(struct socket *listener, struct socket **sock)
 	int ret = kernel_accept(listener, sock, O_NONBLOCK);
 
 	if (!ret)
-		set_callback_lock_class((*sock)->sk, listener->sk);
+		set_callback_lock_class((*sock)->sk);
 	return ret;
 }
 
@@ -261,7 +279,7 @@ int mpa2_tcp_accept_wait(struct socket *listener, struct socket **sock)
 	int ret = kernel_accept(listener, sock, 0);
 
 	if (!ret)
-		set_callback_lock_class((*sock)->sk, listener->sk);
+		set_callback_lock_class((*sock)->sk);
 	return ret;
 }
 

@@ -901,30 +901,3 @@ struct net_device *mpa2_siw_netdev(struct ib_device *dev)
 	return ib_device_get_netdev(dev, 1);
 #endif
 }
-
-/* As in symbols.c a key is an address only; these are TCP's own. */
-static struct lock_class_key *socket_key(bool v6, bool sk_lock)
-{
-	unsigned int which = 2 * v6 + sk_lock;
-
-	BUILD_BUG_ON(sizeof(tcp_prot) < 4 * sizeof(void *));
-	return (struct lock_class_key *)((char *)&tcp_prot + which * sizeof(void *));
-}
-
-/**
- * mpa2_siw_set_lock_class() - set a socket's locks apart from ordinary TCP
- * @sock: a socket that nobody else uses yet
- *
- * The class has to outlive this module and siw: once closed, a socket lives on
- * until its peer has the FIN, or TCP gives up.
- */
-void mpa2_siw_set_lock_class(struct socket *sock)
-{
-	struct sock *sk = sock->sk;
-	bool v6 = sk->sk_family == AF_INET6;
-
-	lockdep_set_class_and_name(&sk->sk_lock.slock, socket_key(v6, false),
-				   tcp_prot.name);
-	lockdep_init_map(&sk->sk_lock.dep_map, tcp_prot.name,
-			 socket_key(v6, true), 0);
-}

@@ -89,6 +89,5 @@ bool __must_check mpa2_siw_find_record(struct ib_device *dev, const void *contex
 				       struct mpa2_record *record);
 unsigned int mpa2_siw_stock_listeners(struct ib_device *dev);
 struct net_device __must_check *mpa2_siw_netdev(struct ib_device *dev);
-void mpa2_siw_set_lock_class(struct socket *sock);
 
 #endif /* IW_MPA2_SIW_H */
