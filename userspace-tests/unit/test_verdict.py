@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The verdict of a boot where allocations fail on purpose."""
+"""The verdict of a boot: what counts as a complaint of the kernel."""
 
 import pathlib
 import sys
@@ -28,3 +28,34 @@ def test_other_reports_count_beside_it():
     for messages in ([*WARNING, *TRACE], [VMALLOC, *TRACE, *WARNING],
                      [VMALLOC, *TRACE, *TRACE], [VMALLOC, *WARNING, *TRACE]):
         assert findings(messages, True), messages
+
+
+def leaked(size, octets, where):
+    return (f"unreferenced object 0xffff8880072417a8 (size {size}):\n"
+            '  comm "mpa2-cm", pid 1985, jiffies 4295147764\n'
+            f"  hex dump (first {size} bytes):\n"
+            f"    {octets}                          ........\n"
+            "  backtrace:\n"
+            "    [<0000000000000001>] __kmalloc+0x51/0x170\n"
+            f"    [<0000000000000002>] {where}+0x35c/0xac0 [ib_uverbs]\n")
+
+
+SIWS_OWN = leaked(8, "00 " * 8, "ib_uverbs_reg_mr")
+
+
+def leak_findings(*objects):
+    log = f"6,1,1,-;kmemleak: {len(objects)} new suspected memory leaks (see f)\n"
+    return verdict.kernel_findings({"kmemleak": [str(len(objects))]}, log, "", "".join(objects))
+
+
+def test_a_leak_of_siws_own_is_no_complaint():
+    assert not leak_findings(SIWS_OWN)
+    assert not leak_findings(SIWS_OWN, SIWS_OWN)
+
+
+def test_other_leaks_are():
+    for other in (leaked(16, "00 " * 16, "ib_uverbs_reg_mr"), leaked(8, "00 " * 8, "f"),
+                  leaked(8, "01 " + "00 " * 7, "ib_uverbs_reg_mr")):
+        assert len(leak_findings(other)) == 2
+        assert len(leak_findings(SIWS_OWN, other)) == 2
+        assert len(leak_findings(other, SIWS_OWN)) == 2
