@@ -15,7 +15,7 @@ WARNING = ["WARNING: CPU: 1 PID: 1 at kernel/kprobes.c:1126 f+0x1/0x2"]
 
 def findings(messages, allocations_fail):
     log = "".join(f"4,{number},1,-;{text}\n" for number, text in enumerate(messages))
-    return verdict.kernel_findings({}, log, "", allocations_fail)
+    return verdict.kernel_findings({}, log, "", allocations_fail=allocations_fail)
 
 
 def test_a_failed_vmalloc_is_a_complaint_unless_it_was_made_to():
